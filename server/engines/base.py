@@ -1,0 +1,230 @@
+"""What the rest of the server may expect of a model: one Protocol a kind of engine.
+
+Above this room local and cloud engines look the same. Each backend lives in its own file, imports its library only
+inside `start()`, raises only the `EngineError` of its kind, and never blocks the event loop: blocking work runs in an
+executor of its own with a fixed number of threads. Nothing here knows turns, prompts or storage.
+
+Life of an engine: constructed (cheap, imports nothing) -> `start()` (loads and warms) -> used -> `close()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from server.events import AudioChunk, Samples
+
+# --- common -----------------------------------------------------------------------------------------------------
+
+
+class Engine(Protocol):
+    """Any model: `name` is what settings call it."""
+
+    name: str
+
+    async def start(self) -> None:
+        """Load and warm. Raises `ModelError` when its files are missing, `EngineError` when it cannot run here."""
+
+    async def close(self) -> None:
+        """Free everything. Safe to call twice and before `start()`."""
+
+
+# --- voice activity -----------------------------------------------------------------------------------------------
+
+
+class VadStream(Protocol):
+    """The voice-activity state of one audio stream."""
+
+    def probability(self, window: Samples) -> float:
+        """Speech probability in [0, 1] of the next window; float32, shape (window_samples,), 16 kHz."""
+
+
+class VadEngine(Engine, Protocol):
+    window_samples: int
+
+    def open_stream(self) -> VadStream:
+        """A fresh stream; all streams share one model session."""
+
+    async def probabilities(self, samples: Samples) -> list[float]:
+        """One speech probability for each window of a whole recording (the last one zero-padded), off the loop."""
+
+
+# --- hearing ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AsrCapabilities:
+    hot_words: bool
+    """Takes words it should expect."""
+    languages: tuple[str, ...] | None = None
+    """ISO 639-1 codes it can hear; None: unknown or many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcription:
+    text: str
+    """The words, stripped; empty when nothing was said."""
+    language: str
+    """ISO 639-1."""
+    language_probability: float = 1.0
+    no_speech_probability: float = 0.0
+    """The model's own belief that this was not speech."""
+    average_log_probability: float = 0.0
+
+
+class AsrEngine(Engine, Protocol):
+    capabilities: AsrCapabilities
+
+    async def transcribe(
+        self, samples: Samples, *, languages: Sequence[str], hot_words: Sequence[str] = ()
+    ) -> Transcription:
+        """Hear one utterance: float32 mono at 16 kHz, shape (n,).
+
+        `languages`: the ISO 639-1 codes it may be in, detected among them; one code forces it. Raises `AsrError`.
+        """
+
+
+# --- thinking -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LlmMessage:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model sees it. `parameters`: a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmRequest:
+    messages: tuple[LlmMessage, ...]
+    """Stable prefix first (system), so that a prompt cache works."""
+    answer_schema: dict[str, Any] | None = None
+    """JSON Schema of the final answer; its property order is the order written. None: free text."""
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 200
+    temperature: float = 0.0
+    seed: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class LlmText:
+    """The next piece of the answer (raw JSON text when `answer_schema` was given)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LlmToolCall:
+    """One whole tool call. Native calls and calls written by a decision grammar look the same."""
+
+    name: str
+    arguments: dict[str, Any]
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LlmDone:
+    """Always the last delta. `cached_tokens`: prompt tokens that the prompt cache saved."""
+
+    finish_reason: Literal["stop", "length", "tool_calls"]
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
+LlmDelta = LlmText | LlmToolCall | LlmDone
+
+
+@dataclass(frozen=True, slots=True)
+class LlmCapabilities:
+    native_tools: bool
+    """False: the engine turns tools and answer into one decision grammar."""
+    max_tools: int
+    streams: bool
+    context_tokens: int
+
+
+class LlmEngine(Engine, Protocol):
+    capabilities: LlmCapabilities
+
+    def generate(self, request: LlmRequest) -> AsyncIterator[LlmDelta]:
+        """Stream one completion. Closing the iterator early (`aclose`) cancels the work. Raises `LlmError`."""
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens in `text`; an estimate where the engine cannot tell."""
+
+    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
+        """Read a stable prompt prefix into the prompt cache, so that the first turn does not pay for it."""
+
+
+# --- speaking -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TtsCapabilities:
+    languages: tuple[str, ...]
+    streams: bool = False
+    """Yields audio while it still synthesises one text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    text: str
+    language: str
+    """ISO 639-1 of the sentence as a whole; mixed text is the engine's matter."""
+    emotion: str = "neutral"
+
+
+class TtsEngine(Engine, Protocol):
+    capabilities: TtsCapabilities
+
+    def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+        """Speak one clause or sentence: one or more chunks of int16 mono at the engine's own rate.
+
+        Nothing speakable in the text yields no chunk. Raises `TtsError`.
+        """
+
+
+# --- meaning ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingFingerprint:
+    """What makes vectors comparable; stored with the index."""
+
+    model: str
+    dimensions: int
+    instruction: str = ""
+
+
+class EmbeddingEngine(Engine, Protocol):
+    fingerprint: EmbeddingFingerprint
+
+    async def embed_queries(self, texts: Sequence[str]) -> Samples:
+        """Unit vectors, float32, shape (len(texts), dimensions). Raises `EmbeddingError`."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Samples:
+        """Unit vectors, float32, shape (len(texts), dimensions). Raises `EmbeddingError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The models of one server, as `app.py` receives them."""
+
+    vad: VadEngine
+    asr: AsrEngine
+    llm: LlmEngine
+    tts: TtsEngine
+    embedding: EmbeddingEngine
+
+    def all(self) -> tuple[Engine, ...]:
+        return (self.vad, self.asr, self.llm, self.tts, self.embedding)

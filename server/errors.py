@@ -1,0 +1,138 @@
+"""Every error the server raises on purpose, as one tree.
+
+    StackChanError                 code, message, retryable, hint
+    ├── ConfigError                a setting or persona.yaml is wrong: names the file, line and field
+    ├── ModelError                 a model file is missing, cut, wrong, or does not fit on the disk
+    ├── EngineError                an engine cannot start or failed at its work
+    │   ├── VadError
+    │   ├── AsrError
+    │   ├── LlmError
+    │   ├── TtsError
+    │   └── EmbeddingError
+    ├── AudioError                 uploaded audio cannot be used
+    ├── StorageError               the database refused or is damaged
+    ├── RequestError               a request is malformed
+    ├── AuthError                  no token, a wrong token, or a token for something else
+    ├── NotFoundError              the thing asked for does not exist
+    ├── GoneError                  it existed and was kept only for a time
+    ├── BusyError                  this device is already in a turn
+    └── OverloadError              too much work at once; carries `retry_after_seconds`
+
+Codes are `snake_case`, stable and part of the API. This module does not know HTTP: only `devices` and `api` turn a
+code into a status (see `api/problems.py`).
+"""
+
+from __future__ import annotations
+
+
+class StackChanError(Exception):
+    """Base of all: `code` for machines, `message` for people, `hint` for what to do next."""
+
+    default_code = "internal"
+    default_retryable = False
+
+    def __init__(
+        self, message: str, *, code: str | None = None, retryable: bool | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code or self.default_code
+        self.message = message
+        self.retryable = self.default_retryable if retryable is None else retryable
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class ConfigError(StackChanError):
+    """A setting or the persona is wrong. Codes: `config_invalid`, `config_unknown_key`, `persona_invalid`."""
+
+    default_code = "config_invalid"
+
+
+class ModelError(StackChanError):
+    """Model files. Codes: `model_missing`, `model_unknown`, `model_download_failed`, `model_hash_mismatch`,
+    `model_disk_full`."""
+
+    default_code = "model_missing"
+
+
+class EngineError(StackChanError):
+    """An engine. Codes: `engine_unknown`, `engine_unavailable`, `engine_failed`, and those of its kind."""
+
+    default_code = "engine_failed"
+
+
+class VadError(EngineError):
+    default_code = "vad_failed"
+
+
+class AsrError(EngineError):
+    """Codes: `asr_failed`, `asr_timeout`."""
+
+    default_code = "asr_failed"
+
+
+class LlmError(EngineError):
+    """Codes: `llm_failed`, `llm_timeout`, `llm_context_overflow`."""
+
+    default_code = "llm_failed"
+
+
+class TtsError(EngineError):
+    """Codes: `tts_failed`, `tts_timeout`."""
+
+    default_code = "tts_failed"
+
+
+class EmbeddingError(EngineError):
+    default_code = "embedding_failed"
+
+
+class AudioError(StackChanError):
+    """Uploaded audio. Codes: `audio_unsupported`, `audio_invalid`, `audio_empty`, `audio_too_long`,
+    `audio_too_large`."""
+
+    default_code = "audio_invalid"
+
+
+class StorageError(StackChanError):
+    """Codes: `storage_failed`, `storage_full`, `storage_newer` (written by a newer version)."""
+
+    default_code = "storage_failed"
+
+
+class RequestError(StackChanError):
+    """Codes: `request_invalid` and one for each header or field that can be wrong."""
+
+    default_code = "request_invalid"
+
+
+class AuthError(StackChanError):
+    """Codes: `token_missing`, `token_invalid`, `device_forbidden`."""
+
+    default_code = "token_invalid"
+
+
+class NotFoundError(StackChanError):
+    default_code = "not_found"
+
+
+class GoneError(StackChanError):
+    default_code = "gone"
+
+
+class BusyError(StackChanError):
+    default_code = "device_busy"
+    default_retryable = True
+
+
+class OverloadError(StackChanError):
+    """Too much work at once; the caller may try again after `retry_after_seconds`."""
+
+    default_code = "overloaded"
+    default_retryable = True
+
+    def __init__(self, message: str, *, retry_after_seconds: int = 1, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_seconds = retry_after_seconds
