@@ -1,0 +1,150 @@
+"""The sections of the settings: names, defaults, ranges and what each is for.
+
+Plain frozen values. This module does not know files or the environment (see `config.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel, ConfigDict, StringConstraints, field_validator
+
+from server.config_errors import Wording
+
+Seconds = Annotated[float, Ge(0.01), Le(3600)]
+Threads = Annotated[int, Ge(0), Le(256)]
+Identifier = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\z"),
+    Wording("lower-case letters, digits, - and _, at most 64"),
+]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=1024), Wording("1 to 1024 characters")]
+
+
+def refuse_booleans(value: object) -> object:
+    """pydantic reads true as the number 1; no setting is a yes or no, so it is always a slip."""
+    if isinstance(value, bool):
+        raise ValueError("true and false are not allowed here")
+    return value
+
+
+class Section(BaseModel):
+    """Common to all sections: frozen, no unknown names, documented by the docstring under each field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+    _no_booleans = field_validator("*", mode="before")(refuse_booleans)
+
+
+class VadSettings(Section):
+    """Voice activity: is somebody speaking?"""
+
+    engine: Identifier = "silero"
+    """The voice-activity engine."""
+    threshold: Annotated[float, Ge(0.05), Le(0.95)] = 0.5
+    """Speech probability from which a window counts as speech. Raise it in a noisy room."""
+
+
+class ListeningSettings(Section):
+    """Where an utterance begins and ends."""
+
+    start_speech_windows: Annotated[int, Ge(1), Le(30)] = 3
+    """Speech windows of 32 ms needed before an utterance starts."""
+    pre_roll_ms: Annotated[int, Ge(0), Le(2000)] = 300
+    """Audio kept from before the start, in milliseconds, so that the first sound is not cut."""
+    end_silence_ms: Annotated[int, Ge(100), Le(5000)] = 500
+    """Silence that ends an utterance, in milliseconds."""
+    max_utterance_seconds: Annotated[float, Ge(1), Le(60)] = 30.0
+    """Longest utterance of live audio, in seconds."""
+
+
+class AsrSettings(Section):
+    """Hearing: speech to text."""
+
+    engine: Identifier | None = None
+    """The speech recogniser; empty: the profile's."""
+    model: ModelName = "whisper-base-ct2"
+    """Catalogue id of its model, or a path."""
+    beam_size: Annotated[int, Ge(1), Le(10)] = 5
+    """Hypotheses kept while decoding; 1 is fastest."""
+    threads: Threads = 0
+    """Processor threads; 0: automatic."""
+    timeout_seconds: Seconds = 30.0
+    """Longest time for one utterance, in seconds, before the robot says it did not catch that."""
+
+
+class LlmSettings(Section):
+    """Thinking: the language model."""
+
+    engine: Identifier | None = None
+    """The language-model engine; empty: the profile's."""
+    model: ModelName = "qwen2.5-coder-0.5b-instruct-q4_k_m"
+    """Catalogue id of its model, or a path to a GGUF file."""
+    context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 4096
+    """Size of the model's window, in tokens."""
+    threads: Threads = 0
+    """Processor threads; 0: automatic."""
+    temperature: Annotated[float, Ge(0), Le(2)] = 0.0
+    """Randomness of the choice of words; 0 always takes the likeliest."""
+    seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 7
+    """Start of its random numbers."""
+    max_answer_tokens: Annotated[int, Ge(16), Le(4096)] = 160
+    """Longest answer, in tokens."""
+    timeout_seconds: Seconds = 60.0
+    """Longest time for one completion, in seconds, before the robot apologises."""
+    tool_rounds: Annotated[int, Ge(0), Le(16)] = 4
+    """Rounds of tool calls allowed in a turn."""
+
+
+class TtsSettings(Section):
+    """Speaking: text to speech."""
+
+    engine: Identifier | None = None
+    """The speech synthesiser; empty: the profile's."""
+    seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 7
+    """Start of its random numbers, so that a sentence sounds the same twice."""
+    timeout_seconds: Seconds = 20.0
+    """Longest time for one sentence, in seconds; after it the answer is sent without sound."""
+    speech_sample_rate_hz: Annotated[int, Ge(8000), Le(48000)] = 24_000
+    """Sample rate of the robot's voice, in hertz."""
+
+
+class EmbeddingSettings(Section):
+    """Meaning: text to vectors, for memory."""
+
+    engine: Identifier | None = None
+    """The embedding engine; empty: the profile's."""
+    threads: Threads = 0
+    """Processor threads; 0: automatic."""
+
+
+class SessionSettings(Section):
+    """One conversation in progress."""
+
+    idle_close_minutes: Annotated[float, Ge(0.01), Le(1440)] = 10.0
+    """Minutes without a word after which a conversation is over."""
+    context_tokens: Annotated[int, Ge(0), Le(100_000)] = 1200
+    """Tokens of earlier turns that the model sees."""
+    context_turns: Annotated[int, Ge(0), Le(200)] = 12
+    """Earlier turns that the model sees, at most."""
+
+
+class LimitSettings(Section):
+    """What one request or device may ask for."""
+
+    upload_bytes: Annotated[int, Ge(1024), Le(256 * 1024**2)] = 4 * 1024**2
+    """Largest upload, in bytes (413 above it)."""
+    upload_seconds: Annotated[float, Ge(1), Le(600)] = 60.0
+    """Longest uploaded recording, in seconds (413 above it)."""
+    text_characters: Annotated[int, Ge(1), Le(100_000)] = 2000
+    """Longest typed text, in characters (413 above it)."""
+    queued_turns: Annotated[int, Ge(0), Le(1000)] = 8
+    """Turns that may wait for the models; one more is answered 429."""
+
+
+class SpeechSettings(Section):
+    """The robot's recorded answers."""
+
+    keep_minutes: Annotated[float, Ge(0), Le(10_080)] = 60.0
+    """Minutes an answer's audio can be fetched; afterwards 410."""
