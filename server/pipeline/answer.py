@@ -1,0 +1,153 @@
+"""Reads `{emotion, action, reply}` while a model still writes it.
+
+The face moves as soon as `emotion` is complete and the voice starts with the first clause of `reply`. Tolerates what
+models really write: code fences, `<think>` blocks, words before the brace, raw newlines in strings, text after the
+object, or no JSON at all (then the whole text is the reply). Knows nothing of engines, personas beyond the two sets of
+IDs, or speech.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import jiter
+
+_THINK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*")
+# A raw control character inside a JSON string is an error to a strict parser and white space to a listener.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_decoder = json.JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class EmotionRead:
+    emotion: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRead:
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRead:
+    """The next piece of the reply."""
+
+    text: str
+
+
+AnswerPart = EmotionRead | ActionRead | ReplyRead
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer. `was_json`: the model kept the format. `unknown_ids`: IDs replaced by neutral or none."""
+
+    reply: str
+    emotion: str = "neutral"
+    action: str = "none"
+    was_json: bool = True
+    unknown_ids: tuple[str, ...] = ()
+
+
+class AnswerReader:
+    """Feed the model's text as it comes; get the parts that have become final, and at the end the whole answer."""
+
+    def __init__(self, emotions: Collection[str], actions: Collection[str]) -> None:
+        self._known = {"emotion": emotions, "action": actions}
+        self._fallback = {"emotion": "neutral", "action": "none"}
+        self._raw = ""
+        self._ids: dict[str, str] = {}
+        self._unknown: list[str] = []
+        self._reply = ""
+        self._complete = False
+
+    def feed(self, text: str) -> list[AnswerPart]:
+        """Take the next piece of model text; return the parts that became readable."""
+        if self._complete:
+            return []
+        self._raw += text
+        body = self._object_text()
+        if body is None:
+            return []
+        value = self._parse(body)
+        return [] if value is None else self._read(value)
+
+    def finish(self) -> tuple[Answer, list[AnswerPart]]:
+        """The whole answer, and the parts that only its end made final. `reply` is empty when nothing can be said."""
+        parts: list[AnswerPart] = []
+        body = self._object_text()
+        value: dict[str, Any] | None = None
+        if not self._complete and body is not None:
+            value = self._parse(body)
+            if value is not None:
+                # Cut off by a token limit: what is there is all there will be.
+                parts += self._read(value, last=True)
+        was_json = self._complete or (value is not None and bool(self._reply))
+        if not self._reply and body is None:
+            self._reply = _plain(self._raw)
+            if self._reply:
+                parts.append(ReplyRead(self._reply))
+        for key, part in (("emotion", EmotionRead), ("action", ActionRead)):
+            if key not in self._ids:
+                self._ids[key] = self._fallback[key]
+                parts.append(part(self._ids[key]))
+        answer = Answer(
+            reply=self._reply.strip(),
+            emotion=self._ids["emotion"],
+            action=self._ids["action"],
+            was_json=was_json,
+            unknown_ids=tuple(self._unknown),
+        )
+        return answer, parts
+
+    def _object_text(self) -> str | None:
+        """The text from the first brace on, ready for a strict parser; None while there is no brace."""
+        text = _THINK.sub("", self._raw)
+        start = text.find("{")
+        return None if start < 0 else _CONTROL.sub(" ", text[start:])
+
+    def _parse(self, body: str) -> dict[str, Any] | None:
+        if "}" in body:
+            try:
+                value, _ = _decoder.raw_decode(body)
+            except ValueError:
+                pass
+            else:
+                self._complete = True
+                return value if isinstance(value, dict) else None
+        try:
+            value = jiter.from_json(body.encode("utf-8", "surrogatepass"), partial_mode="trailing-strings")
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _read(self, value: dict[str, Any], *, last: bool = False) -> list[AnswerPart]:
+        parts: list[AnswerPart] = []
+        keys = list(value)
+        for key, part in (("emotion", EmotionRead), ("action", ActionRead)):
+            # A half-read string looks like a whole one: a field is final when another key follows or the object ends.
+            final = key in value and (self._complete or last or keys[-1] != key)
+            if final and key not in self._ids:
+                self._ids[key] = self._known_id(key, value[key])
+                parts.append(part(self._ids[key]))
+        reply = value.get("reply")
+        if isinstance(reply, str) and len(reply) > len(self._reply):
+            parts.append(ReplyRead(reply[len(self._reply) :]))
+            self._reply = reply
+        return parts
+
+    def _known_id(self, key: str, value: object) -> str:
+        found = value.strip().casefold() if isinstance(value, str) else ""
+        if found in self._known[key]:
+            return found
+        self._unknown.append(str(value)[:40])
+        return self._fallback[key]
+
+
+def _plain(raw: str) -> str:
+    return _FENCE.sub("", _THINK.sub("", raw)).strip()

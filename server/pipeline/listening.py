@@ -1,0 +1,22 @@
+"""From uploaded sound to an utterance: voice activity decides where speech begins and ends, or that there is none.
+
+Knows the VAD Protocol and pure endpointing; not which model it is, nor where the sound came from.
+"""
+
+from __future__ import annotations
+
+from server.audio.segmenter import SegmenterSettings, trim
+from server.engines.base import VadEngine
+from server.events import ASR_SAMPLE_RATE_HZ, Samples, Utterance
+
+
+async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSettings) -> Utterance | None:
+    """The speech inside `samples` (float32 mono at 16 kHz), its silent ends cut off; None when nobody spoke."""
+    if len(samples) == 0:
+        return None
+    probabilities = await vad.probabilities(samples)
+    span = trim(probabilities, window_seconds=vad.window_samples / ASR_SAMPLE_RATE_HZ, settings=settings)
+    if span is None:
+        return None
+    start, end = (max(0, round(seconds * ASR_SAMPLE_RATE_HZ)) for seconds in span)
+    return Utterance(samples[start:end])

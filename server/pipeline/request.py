@@ -1,0 +1,78 @@
+"""What a turn starts from and what comes out of it, before any wire format.
+
+Plain values between `devices` and the controller. Knows no HTTP, no tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from server.context.session_turns import HistoryTurn
+from server.events import Samples, TurnOutcome, TurnStatus
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One thing somebody said to a device: exactly one of `samples` (float32 mono, 16 kHz) and `text` is set."""
+
+    device_id: str
+    samples: Samples | None = None
+    text: str | None = None
+    session_label: str | None = None
+    """The device's own name for its conversation; a new one closes the previous session."""
+    speaker_id: str | None = None
+    """Who speaks; None: the device's owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """A turn that is stored as `running`."""
+
+    turn_id: int
+    session_id: str
+    channel_id: str
+    device_id: str
+    speaker_id: str | None
+    started_at: datetime
+    history: tuple[HistoryTurn, ...] = ()
+    """The recent turns of this session, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The user's words. `audio_duration_ms` is None for typed text."""
+
+    text: str
+    language: str
+    audio_duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnError:
+    code: str
+    message: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """A finished turn: what a device gets, on every interface."""
+
+    turn_id: int
+    session_id: str
+    status: TurnStatus
+    outcome: TurnOutcome
+    transcript: str = ""
+    language: str = ""
+    reply: str = ""
+    emotion: str = "neutral"
+    action: str = "none"
+    speech_duration_ms: int | None = None
+    """None: there is no audio."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    latency_ms: Mapping[str, int] = field(default_factory=dict)
+    error: TurnError | None = None
+    tool_calls: tuple[Mapping[str, Any], ...] = ()

@@ -1,0 +1,64 @@
+"""How the command line finds a running server: `<data>/run.json`, written by the server, readable by its owner only.
+
+It holds the process id, the address and an admin token that lives as long as the process. A file left by a process
+that is gone is noticed and ignored. Knows no HTTP: whether the server answers is the caller's question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE_NAME = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """`boot_id` tells this process from a later one with the same pid."""
+
+    pid: int
+    url: str
+    token: str
+    boot_id: str
+
+
+def write_run_file(data_dir: Path, run: RunFile) -> Path:
+    """Write it whole or not at all, with mode 0600."""
+    path = data_dir / FILE_NAME
+    partial = path.with_suffix(f".{run.pid}.partial")
+    try:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(asdict(run), file)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def read_run_file(data_dir: Path) -> RunFile | None:
+    """The server that runs on this data folder; None when there is none (also when the file is stale or damaged)."""
+    try:
+        run = RunFile(**json.loads((data_dir / FILE_NAME).read_text(encoding="utf-8")))
+        alive = isinstance(run.pid, int) and _is_alive(run.pid)
+    except (OSError, ValueError, TypeError):
+        return None
+    return run if alive else None
+
+
+def remove_run_file(data_dir: Path, boot_id: str) -> None:
+    """Remove the file if it is still this boot's."""
+    run = read_run_file(data_dir)
+    if run is not None and run.boot_id == boot_id:
+        (data_dir / FILE_NAME).unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

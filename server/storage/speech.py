@@ -1,0 +1,165 @@
+"""The robot's voice, kept for an hour so that a device can fetch it: in memory while it is made, then one file a turn.
+
+Not a record: what was said is in SQL, so these files are never backed up and may be deleted at any time. A file exists
+only when it is whole; speech of a turn that was cut by a crash is simply gone. Knows samples, not wire formats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from server.errors import GoneError, NotFoundError
+from server.events import AudioChunk, Pcm16
+
+_log = logging.getLogger(__name__)
+_FILE = re.compile(r"^(\d+)-(\d+)\.pcm$")
+_READ_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Speech:
+    """Speech that is still being made."""
+
+    sample_rate_hz: int
+    chunks: list[Pcm16] = field(default_factory=list)
+    ended: bool = False
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStream:
+    """A turn's speech: `chunks` yields int16 mono; `samples_total` is None while it is still being made."""
+
+    sample_rate_hz: int
+    samples_total: int | None
+    chunks: AsyncIterator[Pcm16]
+
+
+class SpeechStore:
+    """`<data>/speech/<turn_id>-<rate>.pcm`, 16-bit little-endian mono."""
+
+    def __init__(self, folder: Path, keep_seconds: float, now: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._keep_seconds = keep_seconds
+        self._now = now
+        self._live: dict[int, _Speech] = {}
+
+    def begin(self, turn_id: int, sample_rate_hz: int) -> None:
+        """Expect speech for this turn; readers may come from now on."""
+        self._live[turn_id] = _Speech(sample_rate_hz)
+
+    async def append(self, turn_id: int, chunk: AudioChunk) -> None:
+        speech = self._live[turn_id]
+        async with speech.changed:
+            speech.chunks.append(chunk.samples)
+            speech.changed.notify_all()
+
+    async def end(self, turn_id: int, *, keep: bool) -> None:
+        """No more will come. `keep`: write it to its file; readers that already follow get all of it either way.
+
+        A disk that cannot take the file costs the replay, not the turn: it is logged.
+        """
+        speech = self._live.get(turn_id)
+        if speech is None:
+            return
+        if keep and speech.chunks:
+            samples = np.concatenate(speech.chunks)
+            try:
+                await asyncio.to_thread(self._write, turn_id, speech.sample_rate_hz, samples)
+            except OSError as error:
+                _log.error("speech of turn %d was not kept: %s", turn_id, error)
+        async with speech.changed:
+            speech.ended = True
+            speech.changed.notify_all()
+        del self._live[turn_id]
+
+    async def open(self, turn_id: int) -> SpeechStream:
+        """The speech of a turn, from its beginning; follows it while it is being made.
+
+        Raises `NotFoundError` (`audio_not_found`) when the turn has none, `GoneError` (`audio_expired`) after its time.
+        """
+        live = self._live.get(turn_id)
+        if live is not None:
+            return SpeechStream(live.sample_rate_hz, None, _follow(live))
+        path = await asyncio.to_thread(self._find, turn_id)
+        if path is None:
+            raise NotFoundError("This turn has no speech.", code="audio_not_found")
+        try:
+            size, modified = await asyncio.to_thread(_stat, path)
+        except FileNotFoundError:
+            raise self._expired() from None
+        if self._now() - modified > self._keep_seconds:
+            raise self._expired()
+        rate_hz = int(_FILE.match(path.name).group(2))  # type: ignore[union-attr]
+        return SpeechStream(rate_hz, size // 2, _read(path, rate_hz))
+
+    def has_expired(self, ended_at: float) -> bool:
+        """Whether speech of a turn that ended then (unix seconds) is past its time."""
+        return self._now() - ended_at > self._keep_seconds
+
+    async def purge(self) -> int:
+        """Delete files past their time and leftovers of a crash; the count. Call it at start and from time to time."""
+        return await asyncio.to_thread(self._purge)
+
+    def _expired(self) -> GoneError:
+        minutes = round(self._keep_seconds / 60)
+        return GoneError(f"Speech is kept for {minutes} minutes; this is older.", code="audio_expired")
+
+    def _find(self, turn_id: int) -> Path | None:
+        return next(iter(self._folder.glob(f"{turn_id}-*.pcm")), None)
+
+    def _write(self, turn_id: int, sample_rate_hz: int, samples: Pcm16) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"{turn_id}-{sample_rate_hz}.pcm"
+        partial = path.with_suffix(".partial")
+        try:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(samples.astype("<i2").tobytes())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _purge(self) -> int:
+        removed = 0
+        if not self._folder.is_dir():
+            return 0
+        for path in self._folder.iterdir():
+            stale = path.suffix == ".partial" or bool(_FILE.match(path.name))
+            if stale and self._now() - path.stat().st_mtime > self._keep_seconds:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+def _stat(path: Path) -> tuple[int, float]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime
+
+
+async def _follow(speech: _Speech) -> AsyncIterator[Pcm16]:
+    index = 0
+    while True:
+        async with speech.changed:
+            await speech.changed.wait_for(lambda: len(speech.chunks) > index or speech.ended)
+            fresh, ended = speech.chunks[index:], speech.ended
+        for samples in fresh:
+            yield samples
+        index += len(fresh)
+        if ended and index == len(speech.chunks):
+            return
+
+
+async def _read(path: Path, sample_rate_hz: int) -> AsyncIterator[Pcm16]:
+    step_bytes = int(sample_rate_hz * _READ_SECONDS) * 2
+    with await asyncio.to_thread(path.open, "rb") as file:
+        while data := await asyncio.to_thread(file.read, step_bytes):
+            yield np.frombuffer(data, dtype="<i2")
