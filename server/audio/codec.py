@@ -46,6 +46,8 @@ _RAW_TYPES = ("audio/pcm", "audio/l16")
 _DEFAULT_RAW_RATE_HZ = 16_000
 _MIN_RATE_HZ, _MAX_RATE_HZ = 4_000, 384_000
 _MAX_CHANNELS = 8
+_MAX_READ_FAILURES = 8
+"""Unreadable packets in a row before the rest of a file is given up."""
 
 ACCEPTED_FORMATS = "WAV, FLAC, Ogg-Opus, MP3, or raw 16-bit little-endian PCM as audio/pcm;rate=16000"
 
@@ -200,7 +202,8 @@ def _decode_container(data: bytes, container: Container, intake: _Intake) -> Non
             if not opened.streams.audio:
                 raise AudioError(f"There is no audio in this {container.upper()} file.")
             stream = opened.streams.audio[0]
-            codec = stream.codec_context.name
+            context: av.AudioCodecContext | None = stream.codec_context  # None: FFmpeg has no decoder for it
+            codec = context.name if context is not None else "An unknown codec"
             if not codec.startswith(_CODECS_OF_CONTAINER[container]):
                 raise AudioError(
                     f"{codec} inside {container.upper()} is not taken here.",
@@ -219,7 +222,7 @@ def _decode_container(data: bytes, container: Container, intake: _Intake) -> Non
 
 def _frames(opened: av.container.InputContainer, stream: av.AudioStream) -> Iterator[av.AudioFrame]:
     """Every frame that decodes; a bad packet in the middle is skipped, as players do."""
-    for packet in opened.demux(stream):
+    for packet in _packets(opened, stream):
         if packet.size == 0:  # an empty Opus packet would put the decoder at its end for good
             continue
         try:
@@ -229,12 +232,28 @@ def _frames(opened: av.container.InputContainer, stream: av.AudioStream) -> Iter
     yield from stream.decode(None)
 
 
+def _packets(opened: av.container.InputContainer, stream: av.AudioStream) -> Iterator[av.Packet[av.AudioStream]]:
+    """Every packet that can be read; the Ogg demuxer reports an empty one as an error and can go on."""
+    failures = 0
+    while failures < _MAX_READ_FAILURES:
+        try:
+            for packet in opened.demux(stream):
+                failures = 0
+                yield packet
+            return
+        except av.InvalidDataError:
+            failures += 1
+
+
 def _interleave(frame: av.AudioFrame) -> NDArray[np.generic]:
     """Samples of a frame, shape (n, channels)."""
     channels = frame.layout.nb_channels
     if channels > _MAX_CHANNELS:
         raise AudioError(f"Audio with {channels} channels is not taken here.", code="audio_unsupported")
-    samples = frame.to_ndarray()
+    try:
+        samples = frame.to_ndarray()
+    except ValueError as error:
+        raise AudioError(f"{frame.format.name} samples are not taken here.", code="audio_unsupported") from error
     return samples.T if frame.format.is_planar else samples.reshape(-1, channels)
 
 
