@@ -45,7 +45,7 @@ class YamlFile:
 
     def fail(self, node: Node, field: str, problem: str) -> ConfigError:
         """The error for `field` at `node`."""
-        return _error(f"{self.path}:{node.start_mark.line + 1}: {field}: {problem}")
+        return _error(f"{self.path}:{node.start_mark.line + 1}: {field or 'the file'}: {problem}")
 
     def mapping(self, node: Node, field: str, *, known: Collection[str] | None = None) -> dict[str, tuple[Node, Node]]:
         """The mapping's `key -> (key node, value node)`, without duplicates; `known`: the only keys allowed."""
@@ -62,6 +62,8 @@ class YamlFile:
                 best = nearest(key, tuple(known))
                 suggestion = f"Did you mean {best}?" if best else f"Allowed: {', '.join(known)}."
                 raise self.fail(key_node, dotted, f"is not known here. {suggestion}")
+            if isinstance(value_node, ScalarNode) and not value_node.value and is_null(value_node):
+                value_node.start_mark = key_node.start_mark  # ruamel puts an absent value where the next key starts
             entries[key] = (key_node, value_node)
         return entries
 
