@@ -1,0 +1,76 @@
+"""The thread on which one model library runs.
+
+Gives every local engine the same life: closed, started once, one blocking call at a time off the event loop, closed
+again with what has not begun cancelled. It turns whatever a library raises into the engine's own error, once, here.
+It does not know any library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from server.errors import EngineError, StackChanError
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+class ModelThread:
+    """One thread for one engine. `name`: the engine's, for messages; `error`: what its failures become."""
+
+    def __init__(self, name: str, error: type[EngineError]) -> None:
+        self._name = name
+        self._error = error
+        self._executor: ThreadPoolExecutor | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._executor is not None
+
+    async def start(self, load: Callable[[], Result]) -> Result:
+        """Begin with `load()` on the thread: imports, reads and warms the model. Ends again when that fails."""
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._name)
+        try:
+            return await self.call(load)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def call(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Run a blocking function on the thread. A caller that is cancelled takes back what has not begun.
+
+        Raises the engine's error: `engine_unavailable` when it is closed or its library is missing.
+        """
+        if self._executor is None:
+            raise self._unavailable("is not running", hint="Start it before use; after close it stays closed.")
+        work = self._executor.submit(function, *args, **kwargs)
+        try:
+            return await asyncio.wrap_future(work)
+        except asyncio.CancelledError:
+            # 1. the caller was cancelled: its cancellation goes on; 2. close() cancelled the work: an error.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise self._unavailable("was closed before it could do this", hint="Ask again once it runs.") from None
+        except StackChanError:
+            raise
+        except ImportError as error:
+            raise self._unavailable(
+                f"needs a library that is not installed: {error}", hint="Run: pip install 'stackchan-server[embedded]'."
+            ) from error
+        except Exception as error:
+            raise self._error(f"The engine {self._name} failed: {type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        """Cancel what has not begun and wait for what has. Safe to call twice."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await asyncio.to_thread(executor.shutdown, wait=True, cancel_futures=True)
+
+    def _unavailable(self, what: str, *, hint: str) -> EngineError:
+        return self._error(f"The engine {self._name} {what}.", code="engine_unavailable", hint=hint)
