@@ -172,6 +172,13 @@ def sha256_of(path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
     return digest.hexdigest()
 
 
+def publish(part: Path, target: Path) -> None:
+    """Give a finished, proven part its real name in one step that survives a power cut."""
+    _sync(part)
+    os.replace(part, target)
+    _sync(target.parent)
+
+
 def free_bytes(folder: Path) -> int:
     """Bytes free for this user where `folder` is, or will be."""
     existing = folder
@@ -208,6 +215,14 @@ def human_size(size_bytes: int) -> str:
         if size_bytes < factor * 1000:
             return f"{size_bytes / factor:.1f} {unit}"
     return f"{size_bytes / 1e9:.1f} GB"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _entries(model_ids: Iterable[str] | None, catalogue: Catalogue | None) -> tuple[ModelEntry, ...]:

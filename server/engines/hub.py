@@ -1,0 +1,108 @@
+"""The model hub as a source of files: is it there, does it hold the pinned file, under which URL.
+
+Hubs are often slow, blocked or switched off, so it is asked once with one short deadline and then left alone for the
+rest of the pull. `HF_ENDPOINT` and `HF_HUB_OFFLINE` are obeyed; no token is sent, since only public files are listed.
+This module does not download or write anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import re
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import httpx2
+
+from server.engines.catalogue import ModelFile
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class HubMiss(Exception):
+    """The hub cannot serve this file; the text says why. Another source may."""
+
+
+class Hub:
+    """One pull's view of the hub. `down_reason` is set from the first time it did not answer."""
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self.down_reason: str | None = "HF_HUB_OFFLINE is set" if _offline() else None
+        self._timeout_seconds = timeout_seconds
+
+    def locate(self, file: ModelFile) -> str:
+        """The URL that serves exactly `file`. Raises `HubMiss`; after an unanswered call it does not ask again."""
+        if file.hub is None:
+            raise HubMiss(f"{file.name} is not on the hub")
+        if self.down_reason is not None:
+            raise HubMiss(self.down_reason)
+        # Imported here: it takes a while, and most starts never pull.
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError
+
+        endpoint = os.environ.get("HF_ENDPOINT", huggingface_hub.constants.ENDPOINT).rstrip("/")
+        url = huggingface_hub.hf_hub_url(file.hub.repo, file.hub.file, revision=file.hub.revision, endpoint=endpoint)
+        try:
+            found = _within(
+                self._timeout_seconds,
+                lambda: huggingface_hub.get_hf_file_metadata(url, token=False, timeout=self._timeout_seconds),
+            )
+        except HfHubHTTPError as error:
+            code = error.response.status_code
+            if code < 500 and code != 429:
+                raise HubMiss(f"{file.hub.repo} does not serve {file.hub.file} here (it answered {code})") from error
+            self.down_reason = f"the model hub answered {code}"
+            raise HubMiss(self.down_reason) from error
+        except TimeoutError as error:
+            self.down_reason = f"the model hub did not answer within {self._timeout_seconds:g} s"
+            raise HubMiss(self.down_reason) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            self.down_reason = f"the model hub cannot be reached ({error or type(error).__name__})"
+            raise HubMiss(self.down_reason) from error
+        _compare(file, found.etag, found.size)
+        return url
+
+    def gave_up(self, reason: str) -> None:
+        """A download from it broke for good: do not try it again in this pull."""
+        self.down_reason = reason
+
+
+def _compare(file: ModelFile, etag: str | None, size_bytes: int | None) -> None:
+    """Large files carry their SHA-256 as entity tag, so a different file is known before a byte is fetched."""
+    if etag is not None and re.fullmatch(r"[0-9a-f]{64}", etag) and etag != file.sha256:
+        raise HubMiss(f"the hub's {file.name} has another SHA-256 than the pinned one")
+    if size_bytes is not None and size_bytes != file.size_bytes:
+        raise HubMiss(f"the hub's {file.name} has {size_bytes} bytes in place of {file.size_bytes}")
+
+
+def _offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """Run `work` with a real deadline. Raises what it raises, or `TimeoutError`.
+
+    A connect time-out alone is no deadline: name look-up has none, and each address of the name gets a new one. The
+    thread is a daemon and is left to end by itself.
+    """
+    outcome: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((work(), None))
+        except BaseException as error:  # handed to the caller, whatever it is
+            outcome.put((None, error))
+
+    threading.Thread(target=run, name="hub-probe", daemon=True).start()
+    try:
+        value, error = outcome.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]  # None only when `work` returns None
