@@ -1,17 +1,25 @@
 """How the command line finds a running server: `<data>/run.json`, written by the server, readable by its owner only.
 
 It holds the process id, the address and an admin token that lives as long as the process. A file left by a process
-that is gone is noticed and ignored. Knows no HTTP: whether the server answers is the caller's question.
+that is gone is noticed and ignored. Beside it lies the lock that keeps a second server away from the same data. Knows
+no HTTP: whether the server answers is the caller's question.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
+from server.errors import StorageError
+
 FILE_NAME = "run.json"
+_LOCK_NAME = "server.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,32 @@ def remove_run_file(data_dir: Path, boot_id: str) -> None:
     run = read_run_file(data_dir)
     if run is not None and run.boot_id == boot_id:
         (data_dir / FILE_NAME).unlink(missing_ok=True)
+
+
+@contextmanager
+def hold_data_dir(data_dir: Path) -> Iterator[None]:
+    """Own the data folder (made with mode 0700) until the end. Raises `StorageError`: `data_in_use`, `storage_failed`."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(data_dir / _LOCK_NAME, timeout=0, mode=0o600)
+        lock.acquire()
+    except Timeout:
+        run = read_run_file(data_dir)
+        who = f"process {run.pid} at {run.url}" if run else "another server"
+        raise StorageError(
+            f"The data folder {data_dir} is in use by {who}.",
+            code="data_in_use",
+            hint="Stop that server first, or set STACKCHAN_DATA_DIR to another folder.",
+        ) from None
+    except OSError as error:
+        raise StorageError(
+            f"The data folder {data_dir} cannot be used: {error.strerror or error}.",
+            hint="Check its permissions, or set STACKCHAN_DATA_DIR to another folder.",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,0 +1,1 @@
+"""Programs come in here: health for now; memory, metrics and OpenAI-compatible endpoints later."""

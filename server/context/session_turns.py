@@ -37,7 +37,7 @@ def window_start(costs: Sequence[int], *, budget_tokens: int, max_turns: int, st
     if step < 1:
         raise ValueError("step must be at least 1")
     count = len(costs)
-    for start in range(0, count + 1, step):
+    for start in range(0, count, step):
         if count - start <= max_turns and sum(costs[start:]) <= budget_tokens:
             return start
     start, spent = count, 0

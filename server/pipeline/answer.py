@@ -19,7 +19,7 @@ import jiter
 _THINK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*")
 # A raw control character inside a JSON string is an error to a strict parser and white space to a listener.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_CONTROL = re.compile(r"[\x00-\x1f]+")
 _decoder = json.JSONDecoder()
 
 

@@ -15,7 +15,8 @@ async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSe
     if len(samples) == 0:
         return None
     probabilities = await vad.probabilities(samples)
-    span = trim(probabilities, window_seconds=vad.window_samples / ASR_SAMPLE_RATE_HZ, settings=settings)
+    total_seconds = len(samples) / ASR_SAMPLE_RATE_HZ
+    span = trim(probabilities, vad.window_samples / ASR_SAMPLE_RATE_HZ, total_seconds, settings)
     if span is None:
         return None
     start, end = (max(0, round(seconds * ASR_SAMPLE_RATE_HZ)) for seconds in span)

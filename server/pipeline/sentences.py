@@ -76,6 +76,9 @@ class SentenceCutter:
                 if end == len(text):
                     return None  # a closing bracket or a digit may still follow
                 ends_here = character not in _NEEDS_SPACE or text[end].isspace() or not text[end].isascii()
+                # 「すごい！」と思った: after a closing bracket hiragana carries the sentence on.
+                if text[end - 1] in _CLOSERS and "\u3041" <= text[end] <= "\u3096":
+                    ends_here = False
                 if ends_here and weight >= floor:
                     return end
                 index = end - 1

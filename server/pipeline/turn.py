@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from server.audio.resample import resample_pcm16
+from server.audio.resample import resample
 from server.audio.segmenter import SegmenterSettings
 from server.context.prompts import answer_schema, apology, system_message, turn_messages
 from server.engines.base import Engines, LlmDone, LlmRequest, LlmText, SpeechRequest
@@ -305,7 +305,7 @@ class _Run:
                             started = True
                             await self._begin_sentence(text)
                             await self._send(AudioChunk(np.zeros(round(self._pause_seconds * rate_hz), np.int16), rate_hz))
-                        await self._send(AudioChunk(resample_pcm16(chunk.samples, chunk.sample_rate_hz, rate_hz), rate_hz))
+                        await self._send(AudioChunk(resample(chunk.samples, chunk.sample_rate_hz, rate_hz), rate_hz))
                     if started:
                         self._pause_seconds = _PAUSE_SECONDS.get(text[-1], _SENTENCE_PAUSE_SECONDS)
         except TimeoutError:

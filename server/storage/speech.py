@@ -96,9 +96,9 @@ class SpeechStore:
         try:
             size, modified = await asyncio.to_thread(_stat, path)
         except FileNotFoundError:
-            raise self._expired() from None
+            raise self.expired() from None
         if self._now() - modified > self._keep_seconds:
-            raise self._expired()
+            raise self.expired()
         rate_hz = int(_FILE.match(path.name).group(2))  # type: ignore[union-attr]
         return SpeechStream(rate_hz, size // 2, _read(path, rate_hz))
 
@@ -110,7 +110,8 @@ class SpeechStore:
         """Delete files past their time and leftovers of a crash; the count. Call it at start and from time to time."""
         return await asyncio.to_thread(self._purge)
 
-    def _expired(self) -> GoneError:
+    def expired(self) -> GoneError:
+        """What a reader gets after the time is over."""
         minutes = round(self._keep_seconds / 60)
         return GoneError(f"Speech is kept for {minutes} minutes; this is older.", code="audio_expired")
 

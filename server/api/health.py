@@ -1,0 +1,43 @@
+"""`/healthz`: the process lives. `/readyz`: a turn can be taken. No token needed, nothing private told."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from server.errors import StackChanError
+
+
+class ReadinessView(Protocol):
+    """What the health endpoints may know of the start."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def error(self) -> StackChanError | None: ...
+
+
+def health_router(readiness: ReadinessView, version: str) -> APIRouter:
+    """The two health endpoints."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", summary="Is the process alive?")
+    async def healthz() -> dict[str, str]:
+        """Always 200 while the server runs, also while its models still load."""
+        return {"status": "ok", "version": version}
+
+    @router.get(
+        "/readyz",
+        summary="Can a turn be taken?",
+        responses={503: {"description": "`starting` or `failed`, with the error"}},
+    )
+    async def readyz() -> JSONResponse:
+        """200 `ready` when every model is loaded and warm; 503 with `starting` or `failed` otherwise."""
+        body: dict[str, Any] = {"status": readiness.state}
+        if readiness.error is not None:
+            body["error"] = {"code": readiness.error.code, "message": readiness.error.message}
+        return JSONResponse(body, status_code=200 if readiness.state == "ready" else 503)
+
+    return router

