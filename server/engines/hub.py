@@ -43,9 +43,10 @@ class Hub:
             raise HubMiss(self.down_reason)
         # Imported here: it takes a while, and most starts never pull.
         import huggingface_hub
+        from huggingface_hub import constants
         from huggingface_hub.errors import HfHubHTTPError
 
-        endpoint = os.environ.get("HF_ENDPOINT", huggingface_hub.constants.ENDPOINT).rstrip("/")
+        endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
         url = huggingface_hub.hf_hub_url(file.hub.repo, file.hub.file, revision=file.hub.revision, endpoint=endpoint)
         try:
             found = _within(
