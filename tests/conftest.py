@@ -1,0 +1,85 @@
+"""What holds for every test: the order of the kinds, and that no test reaches the network.
+
+Unit tests run first, then integration, then those with real models. A unit test may open no connection at all; the
+others may talk to this machine only. A forbidden attempt fails the test even where the code under test catches it.
+The settings of whoever runs the tests stay outside.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+KINDS = ("unit", "integration", "models")
+KEPT_SETTINGS = ("STACKCHAN_MODEL_DIR",)
+WATCHED_EVENTS = ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+
+
+class ForbiddenConnection(RuntimeError):
+    """A test tried to reach what its kind may not reach."""
+
+
+class NetworkWatch:
+    """Judges this process's socket calls while a test runs. `allowed`: "all" (no test runs), "local" or "none"."""
+
+    def __init__(self) -> None:
+        self.allowed = "all"
+        self.attempts: list[str] = []
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.allowed == "all" or event not in WATCHED_EVENTS:
+            return
+        target = arguments[0] if event.startswith("socket.get") else arguments[1]
+        if self.allowed == "local" and (event == "socket.bind" or is_this_machine(target)):
+            return
+        self.attempts.append(f"{event} {target!r}")
+        raise ForbiddenConnection(f"{event} {target!r}: this test may reach {self.allowed}, see tests/conftest.py")
+
+
+def is_this_machine(target: object) -> bool:
+    """Whether a socket address, host name or socket path is on this machine. Names are not looked up."""
+    host = target[0] if isinstance(target, tuple) else target
+    if isinstance(host, bytes):
+        host = host.decode("utf-8", "replace")
+    if host is None or not isinstance(host, str) or host in ("", "localhost") or host.startswith("/"):
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+WATCH = NetworkWatch()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in list(os.environ):
+        if name.startswith("STACKCHAN_") and name not in KEPT_SETTINGS:
+            del os.environ[name]
+    # Cannot be removed again, so it is added once and idle outside tests.
+    sys.addaudithook(WATCH)
+
+
+def kind_of(item: pytest.Item) -> str:
+    """The mark of a test; the strictest of several. A test without one counts as unit."""
+    return next((kind for kind in reversed(KINDS) if item.get_closest_marker(kind)), "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: KINDS.index(kind_of(item)))
+
+
+@pytest.fixture(autouse=True)
+def _network_watch(request: pytest.FixtureRequest) -> Iterator[None]:
+    WATCH.attempts.clear()
+    WATCH.allowed = "none" if kind_of(request.node) == "unit" else "local"
+    yield
+    WATCH.allowed = "all"
+    if WATCH.attempts:
+        pytest.fail("forbidden by tests/conftest.py: " + "; ".join(WATCH.attempts))
