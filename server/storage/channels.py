@@ -1,0 +1,30 @@
+"""Queries on channels, the places of conversations: `stackchan:<device>`, `web:<id>`, `<source>:<channel>`."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.storage.records import Channel, record
+from server.storage.session_tables import ChannelKind, ChannelRow
+
+
+async def ensure_channel(
+    db: AsyncSession,
+    channel_id: str,
+    *,
+    kind: ChannelKind,
+    now: dt.datetime,
+    private: bool = False,
+    parent_channel_id: str | None = None,
+) -> Channel:
+    """The channel, made when new; an existing one keeps what it was made with."""
+    row = await db.get(ChannelRow, channel_id)
+    if row is None:
+        row = ChannelRow(
+            channel_id=channel_id, kind=kind, private=private, parent_channel_id=parent_channel_id, created_at=now
+        )
+        db.add(row)
+        await db.flush()
+    return record(Channel, row)

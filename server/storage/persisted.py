@@ -1,0 +1,34 @@
+"""Everything the server keeps, in one list: a test fails when a table or folder exists that is not in it.
+
+Snapshots, restores and exports walk this list, so that nothing new can be left behind. Plain data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    """One kept thing. `scope`: `server` is never rewound, `world` belongs to one memory space."""
+
+    scope: Literal["server", "world"]
+    kind: Literal["table", "file", "folder"]
+    name: str
+    """A table's name, or a path relative to the data folder (`server`) or the world's folder (`world`)."""
+
+
+def _tables(scope: Literal["server", "world"], *names: str) -> tuple[Persisted, ...]:
+    return tuple(Persisted(scope, "table", name) for name in names)
+
+
+PERSISTED: tuple[Persisted, ...] = (
+    Persisted("server", "file", "stackchan.toml"),
+    Persisted("server", "file", "persona.yaml"),
+    Persisted("server", "file", "server.sqlite"),
+    Persisted("server", "folder", "worlds"),
+    *_tables("server", "alembic_version", "devices", "tokens", "speakers", "id_counters"),
+    Persisted("world", "file", "session.sqlite"),
+    *_tables("world", "alembic_version", "channels", "sessions", "turns", "source_turns", "turn_traces"),
+)

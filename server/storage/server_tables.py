@@ -1,0 +1,64 @@
+"""Tables of `<data>/server.sqlite`: what must never be rewound when a world is restored.
+
+Devices, tokens, speakers and the counters ids come from. Row classes only; queries live in one file a domain.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import ClassVar, Literal
+
+from sqlalchemy import MetaData
+from sqlmodel import Field, SQLModel
+
+from server.storage.schema import new_metadata, one_of
+from server.storage.types import CleanText, UtcDateTime
+
+DeviceKind = Literal["robot", "web", "cli", "unknown"]
+TokenKind = Literal["owner", "device"]
+
+
+class ServerTable(SQLModel):
+    """Base of the tables in `server.sqlite`."""
+
+    metadata: ClassVar[MetaData] = new_metadata()
+
+
+class SpeakerRow(ServerTable, table=True):
+    __tablename__ = "speakers"
+
+    speaker_id: str = Field(primary_key=True, sa_type=CleanText)
+    name: str = Field(sa_type=CleanText)
+    created_at: dt.datetime = Field(sa_type=UtcDateTime)
+
+
+class DeviceRow(ServerTable, table=True):
+    __tablename__ = "devices"
+    __table_args__ = (one_of("kind", DeviceKind),)
+
+    device_id: str = Field(primary_key=True, sa_type=CleanText)
+    name: str = Field(sa_type=CleanText)
+    kind: str = Field(sa_type=CleanText)
+    owner_speaker_id: str | None = Field(default=None, foreign_key="speakers.speaker_id", sa_type=CleanText)
+    created_at: dt.datetime = Field(sa_type=UtcDateTime)
+    last_seen_at: dt.datetime = Field(sa_type=UtcDateTime)
+    revoked_at: dt.datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class TokenRow(ServerTable, table=True):
+    __tablename__ = "tokens"
+    __table_args__ = (one_of("kind", TokenKind),)
+
+    token_id: str = Field(primary_key=True, sa_type=CleanText)
+    token_hash: str = Field(unique=True, sa_type=CleanText)
+    kind: str = Field(sa_type=CleanText)
+    device_id: str | None = Field(default=None, foreign_key="devices.device_id", index=True, sa_type=CleanText)
+    created_at: dt.datetime = Field(sa_type=UtcDateTime)
+    revoked_at: dt.datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class IdCounterRow(ServerTable, table=True):
+    __tablename__ = "id_counters"
+
+    name: str = Field(primary_key=True, sa_type=CleanText)
+    next_id: int

@@ -1,0 +1,132 @@
+"""Queries on sessions: which conversation a channel is in.
+
+One channel has at most one open session. It ends after idle minutes, on request, or when the device calls its
+conversation by a new label. Takes times as arguments; knows no clock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+from ulid import ULID
+
+from server.errors import NotFoundError
+from server.storage.records import Session, record
+from server.storage.session_tables import SessionCloseReason, SessionRow
+
+
+async def find_open_session(
+    db: AsyncSession, channel_id: str, *, now: dt.datetime, idle_close: dt.timedelta, label: str | None = None
+) -> Session | None:
+    """The open session that words said `now` belong to, or None when a new one would be opened.
+
+    `label`: the device's own name for it, or the session id it was given before; None: whichever is open.
+    """
+    row = await _open_row(db, channel_id)
+    if row is None or _ending(row, now, idle_close, label) is not None:
+        return None
+    return record(Session, row)
+
+
+async def open_session(
+    db: AsyncSession,
+    *,
+    channel_id: str,
+    device_id: str | None,
+    now: dt.datetime,
+    idle_close: dt.timedelta,
+    label: str | None = None,
+) -> Session:
+    """The session that words said `now` belong to; ends one that is over and opens a new one where needed."""
+    row = await _open_row(db, channel_id)
+    if row is not None:
+        reason = _ending(row, now, idle_close, label)
+        if reason is None:
+            row.last_active_at = max(now, row.last_active_at)
+            db.add(row)
+            await db.flush()
+            return record(Session, row)
+        _close(row, reason, now, idle_close)
+        db.add(row)
+        # The unique index allows one open session a channel: the old one must be closed before the new one exists.
+        await db.flush()
+    row = SessionRow(
+        session_id=str(ULID()),
+        channel_id=channel_id,
+        device_id=device_id,
+        label=label,
+        opened_at=now,
+        last_active_at=now,
+    )
+    db.add(row)
+    await db.flush()
+    return record(Session, row)
+
+
+async def touch_session(db: AsyncSession, session_id: str, *, now: dt.datetime) -> None:
+    """Something was said `now`: the idle time starts again. Raises `NotFoundError`."""
+    row = await _row(db, session_id)
+    row.last_active_at = max(now, row.last_active_at)
+    db.add(row)
+
+
+async def close_session(
+    db: AsyncSession, session_id: str, *, now: dt.datetime, reason: SessionCloseReason = "requested"
+) -> bool:
+    """End a session; False when it had ended. Raises `NotFoundError`."""
+    row = await _row(db, session_id)
+    if row.closed_at is not None:
+        return False
+    row.closed_at, row.close_reason = now, reason
+    db.add(row)
+    return True
+
+
+async def close_idle_sessions(db: AsyncSession, *, now: dt.datetime, idle_close: dt.timedelta) -> list[str]:
+    """End every session that has been idle too long; returns their ids."""
+    idle = select(SessionRow).where(
+        col(SessionRow.closed_at).is_(None), col(SessionRow.last_active_at) <= now - idle_close
+    )
+    closed = []
+    for row in (await db.exec(idle)).all():
+        _close(row, "idle", now, idle_close)
+        db.add(row)
+        closed.append(row.session_id)
+    return closed
+
+
+async def get_session(db: AsyncSession, session_id: str) -> Session | None:
+    row = await db.get(SessionRow, session_id)
+    return None if row is None else record(Session, row)
+
+
+def _ending(
+    row: SessionRow, now: dt.datetime, idle_close: dt.timedelta, label: str | None
+) -> SessionCloseReason | None:
+    """Why this open session is over for words said `now` under `label`; None: it goes on."""
+    if now - row.last_active_at >= idle_close:
+        return "idle"
+    # A device may also send back the session id that it was answered with.
+    if label is not None and label not in (row.label, row.session_id):
+        return "replaced"
+    return None
+
+
+def _close(row: SessionRow, reason: SessionCloseReason, now: dt.datetime, idle_close: dt.timedelta) -> None:
+    # An idle session ended when its time ran out, however late that is noticed.
+    row.closed_at = row.last_active_at + idle_close if reason == "idle" else now
+    row.close_reason = reason
+
+
+async def _open_row(db: AsyncSession, channel_id: str) -> SessionRow | None:
+    wanted = select(SessionRow).where(SessionRow.channel_id == channel_id, col(SessionRow.closed_at).is_(None))
+    return (await db.exec(wanted)).first()
+
+
+async def _row(db: AsyncSession, session_id: str) -> SessionRow:
+    row = await db.get(SessionRow, session_id)
+    if row is None:
+        raise NotFoundError(f"There is no session {session_id}.")
+    return row

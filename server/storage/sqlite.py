@@ -1,0 +1,151 @@
+"""Everything only SQLite knows: pragmas, how a transaction begins, what its error codes mean, whether a file is whole.
+
+Another database would replace this file. Knows no table and no query.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from server.errors import StackChanError, StorageError
+
+BUSY_TIMEOUT_MS = 10_000
+QUICK_CHECK_LIMIT_BYTES = 256 * 1024 * 1024
+"""Above this the start does not read the whole file; damage is then found when it is met."""
+
+WRITES = "stackchan_writes"
+"""Execution option: True begins a transaction that may write."""
+
+_HEADER = b"SQLite format 3\x00"
+_dump_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+
+
+def open_async_engine(path: Path) -> AsyncEngine:
+    """Connections to an existing, migrated database, for the event loop."""
+    # isolation_level None: the driver begins nothing by itself, so that _begin below decides.
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}",
+        connect_args={"isolation_level": None},
+        json_serializer=_dump_json,
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=30,
+    )
+    event.listen(engine.sync_engine, "connect", partial(_on_connect, foreign_keys=True))
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def open_migration_engine(path: Path) -> Engine:
+    """One blocking connection for migrations: foreign keys off, since changing a table means rebuilding it."""
+    engine = create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None}, poolclass=NullPool)
+    event.listen(engine, "connect", partial(_on_connect, foreign_keys=False))
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def ensure_private_file(path: Path) -> None:
+    """Create `path` empty when it is missing, and let only its owner read it; SQLite gives its side files the same."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.close(descriptor)
+    path.chmod(0o600)
+
+
+def check_whole(path: Path) -> None:
+    """Refuse a file that is not a whole SQLite database. An empty file is a new one. Raises `StorageError`."""
+    size = path.stat().st_size
+    if size == 0:
+        return
+    with path.open("rb") as file:
+        if file.read(len(_HEADER)) != _HEADER:
+            raise damaged(path, "it is not an SQLite database")
+    if size > QUICK_CHECK_LIMIT_BYTES:
+        return
+    try:
+        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000)
+        try:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise storage_error(error, path) from error
+    if found != "ok":
+        raise damaged(path, found)
+
+
+def check_foreign_keys(connection: Connection, path: Path) -> None:
+    """Refuse a migration that left rows pointing nowhere. Raises `StorageError`."""
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    if broken is not None:
+        raise damaged(path, f"a row of {broken[0]} points to a missing row of {broken[2]}")
+
+
+def table_names(connection: Connection) -> set[str]:
+    """The tables there are, without SQLite's own."""
+    rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name for (name,) in rows if not name.startswith("sqlite_")}
+
+
+def damaged(path: Path, finding: str) -> StorageError:
+    """The error for a file that cannot be trusted; nothing was changed in it."""
+    return StorageError(
+        f"{path} is damaged: {finding}.",
+        hint="It was left as it is. Put a backup in its place, or move it and its -wal file away to start empty.",
+    )
+
+
+def storage_error(error: Exception, path: Path) -> StackChanError:
+    """What a database error means, for people and for retrying."""
+    cause = error.orig if isinstance(error, StatementError) else error
+    if isinstance(cause, StackChanError):
+        return cause
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StorageError(
+            f"The disk with {path} is full.",
+            code="storage_full",
+            retryable=True,
+            hint="Free some space; nothing is lost.",
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StorageError(f"{path} is in use by another program.", retryable=True, hint="Try again in a moment.")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return damaged(path, str(cause))
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+        return StorageError(
+            f"{path} cannot be read or written ({cause}).",
+            hint="Check the disk and the permissions of the data folder.",
+        )
+    return StorageError(f"{path} refused: {cause}.")
+
+
+def is_database_error(error: BaseException) -> bool:
+    """Is `storage_error` the one to explain it?"""
+    return isinstance(error, DBAPIError | StatementError | sqlite3.Error)
+
+
+def _on_connect(connection: Any, _record: Any, *, foreign_keys: bool) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    # FULL: a commit is on the disk when it returns, so an acknowledged word survives a power cut (NORMAL may lose it).
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    # A transaction that reads first and writes later fails at once with "locked" when another wrote in between, and
+    # busy_timeout does not help; taking the write lock at the start waits instead.
+    writes = connection.get_execution_options().get(WRITES, True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

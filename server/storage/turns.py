@@ -1,0 +1,273 @@
+"""Queries on turns, source turns and traces.
+
+The order matters and is the caller's: `create_turn` -> `add_user_turn`, committed before any reply is sent ->
+`finish_turn` or `fail_turn`, once. Knows no pipeline and no clock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, update
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.errors import NotFoundError, StorageError
+from server.events import TurnOutcome, TurnStatus
+from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS
+from server.storage.records import SourceTurn, Turn, record
+from server.storage.session_tables import (
+    ChannelRow,
+    InputKind,
+    SourceRole,
+    SourceTurnRow,
+    TurnRow,
+    TurnTraceRow,
+)
+from server.storage.types import clean_text
+
+SERVER_STOPPED = "server_stopped"
+_UNFINISHED = ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class RobotWords:
+    """What the robot said in a turn: what was played, when it was interrupted."""
+
+    source_turn_id: int
+    text: str
+    language: str
+    said_at: dt.datetime
+    zone: str
+    audio_duration_ms: int | None = None
+    interrupted: bool = False
+    tool_calls: Sequence[Any] | None = None
+    """Every tool call of the turn, as JSON values."""
+
+
+async def create_turn(
+    db: AsyncSession,
+    *,
+    turn_id: int,
+    session_id: str,
+    channel_id: str,
+    device_id: str | None,
+    input_kind: InputKind,
+    persona_id: str,
+    started_at: dt.datetime,
+    status: TurnStatus = "running",
+    idempotency_key: str | None = None,
+) -> Turn:
+    """Store a new turn. Raises `StorageError` when the id or the channel's idempotency key is taken."""
+    row = TurnRow(
+        turn_id=turn_id,
+        session_id=session_id,
+        channel_id=channel_id,
+        device_id=device_id,
+        status=status,
+        input_kind=input_kind,
+        idempotency_key=idempotency_key,
+        persona_id=persona_id,
+        started_at=started_at,
+    )
+    db.add(row)
+    await db.flush()
+    return record(Turn, row)
+
+
+async def start_turn(db: AsyncSession, turn_id: int) -> None:
+    """A queued turn is now running. Raises `NotFoundError`, or `StorageError` when it has ended."""
+    row = await _unfinished(db, turn_id)
+    row.status = "running"
+    db.add(row)
+
+
+async def add_user_turn(
+    db: AsyncSession,
+    turn_id: int,
+    source_turn_id: int,
+    *,
+    text: str,
+    language: str,
+    speaker_id: str | None,
+    said_at: dt.datetime,
+    zone: str,
+    audio_duration_ms: int | None = None,
+) -> SourceTurn:
+    """Store the user's words, and as the turn's transcript; a private channel makes them private.
+
+    Raises `NotFoundError`, or `StorageError` when the turn has ended or has the user's words already.
+    """
+    turn = await _unfinished(db, turn_id)
+    text = clean_text(text)  # the column does it too; here, so that what is returned is what is stored
+    turn.transcript, turn.language, turn.audio_duration_ms = text, language, audio_duration_ms
+    db.add(turn)
+    row = await _source_turn(db, turn, source_turn_id, "user", text, language, said_at, zone)
+    row.speaker_id, row.audio_duration_ms = speaker_id, audio_duration_ms
+    db.add(row)
+    await db.flush()
+    return record(SourceTurn, row)
+
+
+async def finish_turn(
+    db: AsyncSession,
+    turn_id: int,
+    *,
+    outcome: TurnOutcome,
+    ended_at: dt.datetime,
+    robot: RobotWords | None = None,
+    reply: str | None = None,
+    emotion: str | None = None,
+    action: str | None = None,
+    speech_duration_ms: int | None = None,
+    latency: Any = None,
+    memory: Any = None,
+    trace: Any = None,
+    error_code: str | None = None,
+    error_message: str | None = None,
+) -> Turn:
+    """End a turn: the robot's words, status, outcome and trace in one transaction. `failed` is the status of `failed`.
+
+    `reply`: what was answered; None: the robot's words. Raises `NotFoundError`, or `StorageError` when it had ended.
+    """
+    turn = await _unfinished(db, turn_id)
+    turn.status = "failed" if outcome == "failed" else "done"
+    turn.outcome, turn.ended_at = outcome, ended_at
+    said = robot.text if reply is None and robot is not None else reply
+    turn.reply = None if said is None else clean_text(said)
+    turn.emotion, turn.action, turn.speech_duration_ms = emotion, action, speech_duration_ms
+    turn.latency, turn.memory = latency, memory
+    turn.error_code, turn.error_message = error_code, error_message
+    db.add(turn)
+    if robot is not None:
+        row = await _source_turn(
+            db, turn, robot.source_turn_id, "robot", robot.text, robot.language, robot.said_at, robot.zone
+        )
+        row.audio_duration_ms, row.interrupted = robot.audio_duration_ms, robot.interrupted
+        row.tool_calls = None if robot.tool_calls is None else list(robot.tool_calls)
+        db.add(row)
+    if trace is not None:
+        db.add(TurnTraceRow(turn_id=turn_id, trace=trace))
+    await db.flush()
+    return record(Turn, turn)
+
+
+async def fail_turn(
+    db: AsyncSession,
+    turn_id: int,
+    *,
+    error_code: str,
+    error_message: str,
+    ended_at: dt.datetime,
+    robot: RobotWords | None = None,
+    trace: Any = None,
+) -> Turn:
+    """End a turn that failed; `robot`: the apology, if it was spoken. Raises as `finish_turn`."""
+    return await finish_turn(
+        db,
+        turn_id,
+        outcome="failed",
+        ended_at=ended_at,
+        robot=robot,
+        trace=trace,
+        error_code=error_code,
+        error_message=error_message,
+    )
+
+
+async def close_running_turns(db: AsyncSession, *, now: dt.datetime) -> list[int]:
+    """At start: every turn the last process left open ends as failed (`server_stopped`). Returns their ids."""
+    closing = (
+        update(TurnRow)
+        .where(col(TurnRow.status).in_(_UNFINISHED))
+        .values(
+            status="failed",
+            outcome="failed",
+            ended_at=now,
+            error_code=SERVER_STOPPED,
+            error_message="The server stopped during this turn.",
+        )
+        .returning(col(TurnRow.turn_id))
+        .execution_options(synchronize_session=False)
+    )
+    return sorted((await db.exec(closing)).scalars())
+
+
+async def get_turn(db: AsyncSession, turn_id: int) -> Turn | None:
+    row = await db.get(TurnRow, turn_id)
+    return None if row is None else record(Turn, row)
+
+
+async def find_turn_by_key(db: AsyncSession, channel_id: str, idempotency_key: str) -> Turn | None:
+    """The turn this channel started under the key."""
+    wanted = select(TurnRow).where(TurnRow.channel_id == channel_id, TurnRow.idempotency_key == idempotency_key)
+    row = (await db.exec(wanted)).first()
+    return None if row is None else record(Turn, row)
+
+
+async def get_trace(db: AsyncSession, turn_id: int) -> Any:
+    """The trace as it was stored, or None."""
+    row = await db.get(TurnTraceRow, turn_id)
+    return None if row is None else row.trace
+
+
+async def recent_source_turns(
+    db: AsyncSession, session_id: str, limit: int, *, before_turn_id: int | None = None
+) -> list[SourceTurn]:
+    """The last `limit` source turns of a session, newest last; `before_turn_id` leaves that turn and later ones out."""
+    wanted = select(SourceTurnRow).where(SourceTurnRow.session_id == session_id)
+    if before_turn_id is not None:
+        wanted = wanted.where(SourceTurnRow.turn_id < before_turn_id)
+    rows = (await db.exec(wanted.order_by(col(SourceTurnRow.source_turn_id).desc()).limit(limit))).all()
+    return [record(SourceTurn, row) for row in reversed(rows)]
+
+
+async def source_turns_of(db: AsyncSession, turn_id: int) -> list[SourceTurn]:
+    """Both sides of one turn, in order."""
+    wanted = select(SourceTurnRow).where(SourceTurnRow.turn_id == turn_id)
+    rows = await db.exec(wanted.order_by(col(SourceTurnRow.source_turn_id)))
+    return [record(SourceTurn, row) for row in rows]
+
+
+async def highest_ids(db: AsyncSession) -> dict[str, int]:
+    """The highest id in use, by counter name; 0 when there is none."""
+    turn = (await db.exec(select(func.max(TurnRow.turn_id)))).one()
+    source_turn = (await db.exec(select(func.max(SourceTurnRow.source_turn_id)))).one()
+    return {TURN_IDS: turn or 0, SOURCE_TURN_IDS: source_turn or 0}
+
+
+async def _unfinished(db: AsyncSession, turn_id: int) -> TurnRow:
+    row = await db.get(TurnRow, turn_id)
+    if row is None:
+        raise NotFoundError(f"There is no turn {turn_id}.")
+    if row.status not in _UNFINISHED:
+        raise StorageError(f"Turn {turn_id} has ended already ({row.status}); it is not changed any more.")
+    return row
+
+
+async def _source_turn(
+    db: AsyncSession,
+    turn: TurnRow,
+    source_turn_id: int,
+    role: SourceRole,
+    text: str,
+    language: str,
+    said_at: dt.datetime,
+    zone: str,
+) -> SourceTurnRow:
+    channel = await db.get_one(ChannelRow, turn.channel_id)
+    return SourceTurnRow(
+        source_turn_id=source_turn_id,
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        channel_id=turn.channel_id,
+        role=role,
+        text=text,
+        language=language,
+        visibility="private" if channel.private else "house",
+        said_at=said_at,
+        zone=zone,
+    )
