@@ -1,0 +1,255 @@
+"""A blocking client of the server's HTTP interface, for the command line.
+
+Finds the server of this machine by its run file, sends one turn, fetches its sound, and turns every refusal into an
+error with the server's own words. Does not know terminals, microphones or files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+
+from server.commands.failures import NoServerError, RefusedError, UsageFailure
+from server.errors import StackChanError
+from server.run_file import read_run_file
+
+START_WAIT_SECONDS = 60.0
+"""How long a server may take to become ready before the command gives up."""
+LISTEN_WAIT_SECONDS = 5.0
+"""How long a server whose process lives may take until it accepts connections."""
+TURN_TIMEOUT_SECONDS = 300.0
+"""Longest silence of the server during a turn: longer than all its own timeouts together."""
+_START_HINT = "Start it with `scripts/start` (or `stackchan serve`) in another terminal, then try again."
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server to talk to. `is_local_process`: its run file says that its process lives on this machine."""
+
+    url: str
+    token: str
+    is_local_process: bool = False
+
+
+def find_target(data_dir: Path, url: str | None = None, token: str | None = None) -> Target:
+    """The server at `url`, or else the one that runs on `data_dir`.
+
+    Raises `NoServerError` when none runs, `UsageFailure` for a bad URL or when a token is needed and unknown.
+    """
+    run = read_run_file(data_dir)
+    if url is None:
+        if run is None:
+            raise NoServerError(f"No StackChan server is running (data folder: {data_dir}).", hint=_START_HINT)
+        return Target(url=run.url.rstrip("/"), token=token or run.token, is_local_process=True)
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageFailure(f"--url {url}: not an address.", hint="Write it like http://192.168.1.20:8000")
+    url = url.rstrip("/")
+    if run is not None and token is None and url == run.url.rstrip("/"):
+        token = run.token
+    if token is None:
+        raise UsageFailure(
+            "This server needs a token.", hint="Give it with --token, or in the variable STACKCHAN_TOKEN."
+        )
+    if not token.isascii() or not token.isprintable():
+        raise UsageFailure("--token: a token has only ASCII letters, digits and signs.")
+    return Target(url=url, token=token)
+
+
+class ServerClient:
+    """One conversation with one server. `on_wait` hears why the client waits, in words for people."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        device_id: str = "cli",
+        session: str | None = None,
+        on_wait: Callable[[str], None] = lambda reason: None,
+        transport: httpx2.BaseTransport | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {target.token}", "Device-Id": device_id}
+        if session is not None:
+            headers["Session-Id"] = session
+        for name, value in headers.items():
+            if not value.isascii() or not value.isprintable():
+                raise UsageFailure(f"{name} {value!r}: only ASCII letters, digits and signs can be sent.")
+        self._target = target
+        self._on_wait = on_wait
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._http = httpx2.Client(
+            base_url=target.url,
+            headers=headers,
+            timeout=httpx2.Timeout(10.0, read=TURN_TIMEOUT_SECONDS, write=60.0),
+            # A proxy set for the web must not stand between this machine and itself.
+            trust_env=not _is_loopback(target.url),
+            transport=transport,
+        )
+
+    def __enter__(self) -> ServerClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def say_text(self, text: str) -> dict[str, Any]:
+        """One turn from typed words: the answer object."""
+        body = json.dumps({"text": text}, ensure_ascii=True).encode()
+        return self._turn(body, "application/json")
+
+    def say_audio(self, sound: bytes, content_type: str) -> dict[str, Any]:
+        """One turn from a recording, sent as it is: the answer object."""
+        return self._turn(sound, content_type)
+
+    def trace(self, turn_id: int) -> dict[str, Any] | None:
+        """The stage times of a turn; None when the server has none to give."""
+        try:
+            response = self._http.get(f"/v1/turns/{turn_id}/trace", timeout=10.0)
+        except httpx2.TransportError:
+            return None
+        trace = _json(response).get("trace") if response.status_code == 200 else None
+        return trace if isinstance(trace, dict) else None
+
+    def sound(self, path: str, *, audio_format: str = "wav") -> bytes:
+        """The whole sound of an answer. `path`: the answer's `audio.url`."""
+        if not path.startswith("/") or path.startswith("//"):
+            # The token must not follow an address to another machine.
+            raise StackChanError(f"The server named a sound outside itself: {path}", code="answer_invalid")
+        with self._transport_errors():
+            response = self._http.get(path, params={"format": audio_format})
+        if response.status_code != 200:
+            raise _refusal(response)
+        return response.content
+
+    def _turn(self, body: bytes, content_type: str) -> dict[str, Any]:
+        began = self._monotonic()
+        while True:
+            waited = self._monotonic() - began
+            try:
+                with self._transport_errors():
+                    response = self._http.post("/v1/turns", content=body, headers={"Content-Type": content_type})
+            except NoServerError:
+                if not self._target.is_local_process or waited >= LISTEN_WAIT_SECONDS:
+                    raise
+                self._wait(0.25, "The server is about to listen…")
+                continue
+            if response.status_code in (200, 202):
+                return _answer(response)
+            refusal = _refusal(response)
+            if refusal.code != "starting":
+                raise refusal
+            if waited >= START_WAIT_SECONDS:
+                raise StackChanError(
+                    f"The server is still not ready after {waited:.0f} seconds.",
+                    code="starting",
+                    hint="Look at what `stackchan serve` prints, or run `stackchan doctor`.",
+                )
+            self._raise_if_start_failed()
+            self._wait(retry_after_seconds(response.headers), f"The server is loading its models ({waited:.0f} s)…")
+
+    def _raise_if_start_failed(self) -> None:
+        with self._transport_errors():
+            ready = _json(self._http.get("/readyz", timeout=10.0))
+        if ready.get("status") == "failed":
+            error = ready.get("error")
+            error = error if isinstance(error, dict) else {}
+            raise StackChanError(
+                str(error.get("message", "The server could not start.")),
+                code=str(error.get("code", "engine_failed")),
+                hint="Stop it, put this right (`stackchan doctor` helps), and start it again.",
+            )
+
+    def _wait(self, seconds: float, reason: str) -> None:
+        self._on_wait(reason)
+        self._sleep(seconds)
+
+    @contextmanager
+    def _transport_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise NoServerError(f"No server answers at {self._target.url}.", hint=_START_HINT) from error
+        except httpx2.TimeoutException as error:
+            raise StackChanError(
+                f"The server at {self._target.url} did not answer in time.",
+                code="server_timeout",
+                hint="Run `stackchan doctor`: it says whether this machine is fast enough.",
+            ) from error
+        except httpx2.TransportError as error:
+            raise StackChanError(
+                f"The connection to {self._target.url} broke: {error}.",
+                code="connection_lost",
+                hint="The server may have stopped, or refused a recording that is too large. Its own output says more.",
+            ) from error
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float:
+    """How long to wait before asking again: what the server says, within 0.2 to 10 seconds; 1 when it says nothing."""
+    try:
+        seconds = float(headers.get("Retry-After", "1"))
+    except ValueError:
+        return 1.0
+    return min(10.0, max(0.2, seconds)) if math.isfinite(seconds) else 1.0
+
+
+def _answer(response: httpx2.Response) -> dict[str, Any]:
+    answer = _json(response)
+    if "turn_id" not in answer:
+        raise _not_ours(response)
+    return answer
+
+
+def _refusal(response: httpx2.Response) -> RefusedError:
+    error = _json(response).get("error")
+    if not isinstance(error, dict) or "code" not in error:
+        return _not_ours(response)
+    hint = error.get("hint")
+    if not hint and response.status_code in (401, 403):
+        hint = "Give another token with --token, or in the variable STACKCHAN_TOKEN."
+    if not hint and "Retry-After" in response.headers:
+        hint = f"Try again in {retry_after_seconds(response.headers):.0f} s."
+    return RefusedError(
+        str(error.get("message") or error["code"]),
+        status=response.status_code,
+        code=str(error["code"]),
+        hint=str(hint) if hint else None,
+        retryable=bool(error.get("retryable")),
+        body=_json(response),
+    )
+
+
+def _not_ours(response: httpx2.Response) -> RefusedError:
+    return RefusedError(
+        f"{response.request.url} answered {response.status_code}, but not as a StackChan server does.",
+        status=response.status_code,
+        code="answer_invalid",
+        hint="Is another program listening there? Give the right address with --url.",
+    )
+
+
+def _json(response: httpx2.Response) -> dict[str, Any]:
+    try:
+        value = response.json()
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

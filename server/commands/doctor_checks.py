@@ -1,0 +1,246 @@
+"""The checks of `stackchan doctor`: each looks at one thing and says what it found and what to do.
+
+Every check is independent and takes only what it needs; none imports a model library. Measuring is `machine.py` and
+`bench.py`; order, drawing and the exit code are `doctor.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx2
+
+from server import __version__
+from server.commands import machine, sound
+from server.commands.models import model_state, needed_model_ids
+from server.config import Settings
+from server.errors import StackChanError
+from server.run_file import RunFile, read_run_file
+
+State = Literal["ok", "info", "warn", "fail"]
+
+PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 13)
+NEEDED_MEMORY_BYTES = 2_000_000_000
+"""The embedded profile's models and the server, with something left for a conversation."""
+SPARE_DISK_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. `fail`: the robot cannot talk until it is put right; `warn`: something will not work."""
+
+    check: str
+    state: State
+    detail: str
+    todo: str | None = None
+    """What to do, as a command where there is one."""
+
+
+def check_python() -> Finding:
+    found = sys.version_info[:2]
+    detail = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, stackchan {__version__}"
+    if PYTHON_FROM <= found < PYTHON_BELOW:
+        return Finding("Python", "ok", detail)
+    return Finding("Python", "fail", detail, "Install Python 3.11 or 3.12, then run scripts/start again.")
+
+
+def check_machine() -> Finding:
+    cores, memory = machine.processor_count(), machine.memory_bytes()
+    detail = f"{cores} {'core' if cores == 1 else 'cores'} ({machine.processor_name()})"
+    if memory is None:
+        return Finding("Machine", "info", detail)
+    total, free = memory
+    detail += f", memory {_gigabytes(total)}, {_gigabytes(free)} free"
+    if total < NEEDED_MEMORY_BYTES:
+        return Finding(
+            "Machine", "warn", detail, f"The models want about {_gigabytes(NEEDED_MEMORY_BYTES)}: expect swapping."
+        )
+    if free < NEEDED_MEMORY_BYTES:
+        return Finding("Machine", "warn", detail, "Close other programs before you start the server.")
+    return Finding("Machine", "ok", detail)
+
+
+def check_disk(settings: Settings) -> Finding:
+    from server.engines import downloads
+    from server.engines.catalogue import load_catalogue
+    from server.engines.model_files import free_bytes
+
+    needed = needed_model_ids(settings, load_catalogue())
+    missing = sum(state.size_bytes for state in downloads.status(settings.model_dir, needed) if state.state != "ok")
+    # Wheels and assembled files are on the disk together for a while.
+    wanted = 2 * missing + SPARE_DISK_BYTES
+    free = min(free_bytes(settings.model_dir), free_bytes(settings.data_dir))
+    detail = f"{_gigabytes(free)} free"
+    if free < wanted:
+        return Finding(
+            "Disk", "fail" if missing else "warn", detail, f"Free some space: {_gigabytes(wanted)} is wanted."
+        )
+    return Finding("Disk", "ok", detail)
+
+
+def check_data_dir(settings: Settings) -> Finding:
+    folder = settings.data_dir
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    where = f"{folder}" if existing == folder else f"{folder} (will be made)"
+    if not existing.is_dir():
+        return Finding(
+            "Data folder", "fail", f"{existing} is not a folder.", "Set STACKCHAN_DATA_DIR to another place."
+        )
+    try:
+        if existing == folder:
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        elif not os.access(existing, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        todo = "Check its owner and permissions, or set STACKCHAN_DATA_DIR to another place."
+        return Finding("Data folder", "fail", f"{where}: cannot be written ({error.strerror}).", todo)
+    return Finding("Data folder", "ok", where)
+
+
+def check_settings(settings: Settings, problem: StackChanError | None) -> Finding:
+    if problem is not None:
+        return Finding("Settings", "fail", problem.message, problem.hint or "Correct it, then run this again.")
+    place = str(settings.toml_path) if settings.toml_path.exists() else "defaults and environment (no stackchan.toml)"
+    return Finding("Settings", "ok", f"{place}; profile {settings.profile}")
+
+
+def check_persona(settings: Settings) -> Finding:
+    from server.persona import find_persona, load_persona
+
+    path = find_persona(settings.data_dir, settings.persona_path)
+    try:
+        persona = load_persona(path)
+    except StackChanError as error:
+        return Finding("Persona", "fail", error.message, error.hint or "Correct the file, then run this again.")
+    return Finding("Persona", "ok", f"{persona.name} ({', '.join(persona.languages)}), {path}")
+
+
+def check_packages(settings: Settings) -> Finding:
+    from server.engines import registry
+
+    names, problems = [], []
+    for kind in registry.KINDS:
+        try:
+            registry.find_engine(settings, kind)
+        except StackChanError as error:
+            problems.append(error)
+        else:
+            names.append(registry.engine_names(settings)[kind])
+    if not problems:
+        return Finding("Engines", "ok", ", ".join(names))
+    detail = "\n".join(dict.fromkeys(problem.message for problem in problems))
+    return Finding("Engines", "fail", detail, problems[0].hint)
+
+
+def check_models(settings: Settings) -> Finding:
+    from server.engines import downloads
+    from server.engines.catalogue import load_catalogue
+
+    needed = needed_model_ids(settings, load_catalogue())
+    states = {model: model_state(downloads.status(settings.model_dir, [model])) for model in needed}
+    bad = {model: state for model, state in states.items() if state in ("missing", "wrong")}
+    detail = "\n".join(f"{model}: {_MODEL_STATES[state]}" for model, state in states.items())
+    if settings.profile == "qwen" and not needed:
+        detail = "this profile's models are not pulled by the server"
+    if bad:
+        return Finding("Models", "fail", detail, "stackchan models pull")
+    if "unverified" in states.values():
+        return Finding("Models", "info", detail, "stackchan models verify   (the next start does it too)")
+    return Finding("Models", "ok", detail)
+
+
+def check_sound() -> Finding:
+    devices = sound.find_devices()
+    if devices.problem is not None:
+        return Finding(
+            "Sound",
+            "info",
+            f"{devices.problem} Recordings and typed text work without it.",
+            "For a microphone here: sudo apt-get install libportaudio2 (Debian, Ubuntu)",
+        )
+    parts = [f"microphone: {devices.microphone or 'none'}", f"loudspeaker: {devices.loudspeaker or 'none'}"]
+    complete = devices.microphone is not None and devices.loudspeaker is not None
+    return Finding("Sound", "ok" if complete else "info", ", ".join(parts))
+
+
+def check_server(settings: Settings, *, transport: httpx2.BaseTransport | None = None) -> Finding:
+    """The running server, or whether its port is free for one."""
+    run = read_run_file(settings.data_dir)
+    if run is not None:
+        return _check_running(run, transport)
+    if settings.port == 0:
+        return Finding("Server", "info", "not running; any free port will do", "stackchan serve")
+    try:
+        # Bound as the server will bind it, and let go at once.
+        with socket.create_server((settings.host, settings.port), family=_family(settings.host)):
+            pass
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            todo = "Stop that program, or choose another port: stackchan serve --port 0"
+            return Finding("Server", "fail", f"not running; port {settings.port} is used by another program", todo)
+        todo = "Set another address or port: STACKCHAN_HOST, STACKCHAN_PORT"
+        return Finding("Server", "fail", f"cannot listen on {settings.host}:{settings.port} ({error.strerror})", todo)
+    return Finding("Server", "info", f"not running; port {settings.port} is free", "stackchan serve")
+
+
+def check_hub(transport_timeout_seconds: float = 3.0) -> Finding:
+    """Whether the model hub can be reached, for a better model than the package index has."""
+    from server.engines.catalogue import load_catalogue
+    from server.engines.hub import Hub, HubMiss
+
+    hub = Hub(transport_timeout_seconds)
+    known = next(file for entry in load_catalogue() for file in entry.files if file.hub is not None)
+    try:
+        hub.locate(known)
+    except HubMiss:
+        if hub.down_reason is not None:
+            return Finding("Model hub", "info", f"{hub.down_reason}; the models come from the package index")
+    return Finding("Model hub", "ok", "in reach")
+
+
+def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Finding:
+    who = f"process {run.pid} at {run.url}"
+    try:
+        with httpx2.Client(base_url=run.url, timeout=5.0, trust_env=False, transport=transport) as client:
+            health = _mapping(client.get("/healthz").json())
+            ready = _mapping(client.get("/readyz").json())
+    except (httpx2.TransportError, httpx2.InvalidURL, ValueError):
+        return Finding("Server", "fail", f"{who} does not answer", f"Stop it (kill {run.pid}), then: stackchan serve")
+    version, state = health.get("version"), ready.get("status")
+    detail = f"{who}, version {version}, {state}"
+    if state == "failed":
+        error = _mapping(ready.get("error"))
+        todo = f"Stop it (kill {run.pid}), put this right, start it again"
+        return Finding("Server", "fail", f"{detail}: {error.get('message', '')}", todo)
+    if version != __version__:
+        return Finding("Server", "warn", f"{detail} (this is {__version__})", "Restart it to run this version.")
+    return Finding("Server", "ok", detail)
+
+
+def _family(host: str) -> int:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+_MODEL_STATES = {
+    "ok": "here and proven",
+    "unverified": "here, not proven yet",
+    "missing": "missing",
+    "wrong": "not the right file",
+}
+
+
+def _gigabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.1f} GB"

@@ -1,0 +1,148 @@
+"""`stackchan serve`: one process, told step by step, stopped cleanly.
+
+Loads settings and persona, binds the address, builds the engines and runs the application. What the server is made of
+is `app.py`'s matter; here is what its owner sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.logging import RichHandler
+
+from server.commands.address import bind, http_url, is_loopback, lan_addresses, reachable_host
+from server.commands.failures import ExitCode
+from server.commands.terminal import Terminal
+from server.config import Settings, load_settings
+
+_STEP_TITLES = {
+    "vad": "finding speech",
+    "asr": "hearing",
+    "llm": "thinking",
+    "tts": "speaking",
+    "embedding": "meaning",
+    "prompt": "reading the persona",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What was given on the command line; None: from the environment, the file or the default."""
+
+    host: str | None = None
+    port: int | None = None
+    lan: bool = False
+    profile: str | None = None
+    data_dir: Path | None = None
+
+
+def serve(options: ServeOptions, terminal: Terminal) -> ExitCode:
+    """Run the server until it is told to stop. Raises `StackChanError` when it cannot start."""
+    host = options.host or ("0.0.0.0" if options.lan else None)
+    settings = load_settings(host=host, port=options.port, profile=options.profile, data_dir=options.data_dir)
+    try:
+        with _termination_as_interrupt(), bind(settings) as listener:
+            _serve(settings, listener, terminal)
+    except KeyboardInterrupt:
+        pass
+    terminal.note("Stopped. / 終了しました。")
+    return ExitCode.OK
+
+
+def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> None:
+    from server.persona import find_persona, load_persona
+
+    began = time.perf_counter()
+    _set_up_logging(settings, terminal)
+    persona = load_persona(find_persona(settings.data_dir, settings.persona_path))
+    terminal.say(f"StackChan ({persona.name}) is starting. / 起動しています…", style="bold")
+    with terminal.waiting("Checking the model files…"):
+        from server.engines.registry import build_engines
+
+        engines = build_engines(settings, persona)
+    with terminal.waiting("Loading the server…"):
+        from server.app import create_app
+        from server.commands.web_server import run_app
+
+        port: int = listener.getsockname()[1]
+        app = create_app(settings, persona, engines, url=http_url(reachable_host(settings.host), port))
+    app.state.readiness.listeners.append(_step_printer(terminal))
+
+    def on_ready() -> None:
+        show_banner(settings, app.state.new_owner_token, port, time.perf_counter() - began, terminal)
+
+    def on_stopping() -> None:
+        terminal.note("Stopping; turns in progress may finish. / 終了しています…", style="yellow")
+
+    error = asyncio.run(
+        run_app(app, listener, app.state.readiness, on_ready=on_ready, on_stopping=on_stopping),
+    )
+    if error is not None:
+        raise error
+
+
+@contextlib.contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM before the event loop runs ends the start just as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _set_up_logging(settings: Settings, terminal: Terminal) -> None:
+    """The server's own log on the error stream; of its libraries only warnings."""
+    handler = RichHandler(console=terminal.err, show_path=False, rich_tracebacks=False, omit_repeated_times=False)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
+    logging.getLogger("server").setLevel(settings.log_level.upper())
+    # A failed start is shown once, with its hint, when the command ends.
+    logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
+
+
+def _step_printer(terminal: Terminal) -> Callable[[str, float | None], None]:
+    def printed(step: str, seconds: float | None) -> None:
+        if seconds is None:
+            return
+        kind, _, name = step.partition(" ")
+        title = _STEP_TITLES.get(kind, kind)
+        label = f"{title} ({name})" if name else title
+        terminal.note(f"  {label:<44} {seconds:6.1f} s", style="dim")
+
+    return printed
+
+
+def show_banner(settings: Settings, new_token: str | None, port: int, ready_seconds: float, terminal: Terminal) -> None:
+    """What the owner must know once the server is ready; the token only when this start made it."""
+    say = terminal.say
+    say(f"Ready in {ready_seconds:.1f} s. / 準備ができました。", style="bold green")
+    say("")
+    say(f"  Page / ページ          {http_url(reachable_host(settings.host), port)}/")
+    say('  Talk / 話す            stackchan talk "こんにちは"   (or: stackchan talk question.wav)')
+    say(f"  Data / データ          {settings.data_dir}")
+    say("  Stop / 終了            Ctrl-C")
+    if not is_loopback(settings.host):
+        say("")
+        for address in lan_addresses(settings.host):
+            say(f"  Robot / ロボット       {http_url(address, port)}")
+        say("  Every machine on this network can reach the server and only the token protects it:", style="yellow")
+        say("  use it at home, never on a public network. / 公衆の Wi-Fi では使わないでください。", style="yellow")
+    if new_token is not None:
+        say("")
+        say(f"  Token / トークン       {new_token}", style="bold cyan")
+        say("  Shown only this once: keep it for the page and the robot. This machine's command line needs none.")
+        say("  表示は今回だけです。ページとロボットの設定に使うので、控えておいてください。")
+    say("")

@@ -1,0 +1,225 @@
+"""`stackchan talk`: say something to the running server, see and hear its answer.
+
+A recording, words, or a conversation at this terminal (microphone or typed lines). What is sent and how it looks is
+decided here; HTTP is `client.py`, drawing `answer_view.py`, devices `sound.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from server.commands import sound
+from server.commands.answer_view import answer_view
+from server.commands.client import ServerClient, Target, find_target
+from server.commands.failures import ExitCode, RefusedError, SoundError, UsageFailure
+from server.commands.spoken_input import FileInput, LiveInput, StdinInput, TextInput, decide_input
+from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
+from server.errors import StackChanError
+
+_FORMAT_BY_SUFFIX = {".wav": "wav", ".pcm": "pcm", ".raw": "pcm", ".ogg": "opus", ".opus": "opus"}
+
+
+@dataclass(frozen=True, slots=True)
+class TalkOptions:
+    """What was given on the command line."""
+
+    words: tuple[str, ...] = ()
+    as_text: bool = False
+    as_file: bool = False
+    url: str | None = None
+    token: str | None = None
+    data_dir: Path | None = None
+    device_id: str = "cli"
+    session: str | None = None
+    out: Path | None = None
+    play: bool = True
+    as_json: bool = False
+
+
+def talk(options: TalkOptions, terminal: Terminal, *, portaudio: Any | None = None) -> ExitCode:
+    """Say what was asked for. Raises `StackChanError`; `FAILED` when a turn itself failed."""
+    said = decide_input(
+        options.words, as_text=options.as_text, as_file=options.as_file, stdin_is_terminal=sys.stdin.isatty()
+    )
+    if options.out is not None:
+        _check_out(options.out)
+    text = _read_stdin() if isinstance(said, StdinInput) else None
+    client = ServerClient(
+        _target(options),
+        device_id=options.device_id,
+        session=options.session,
+        on_wait=_wait_printer(terminal),
+    )
+    with client:
+        conversation = _Conversation(client, options, terminal, portaudio)
+        if isinstance(said, LiveInput):
+            return conversation.live()
+        if isinstance(said, FileInput):
+            recording = said.read()
+            return conversation.turn_from_audio(recording, said.content_type)
+        return conversation.turn_from_text(said.text if isinstance(said, TextInput) else text or "")
+
+
+class _Conversation:
+    """Turns with one server, shown and played one after the other."""
+
+    def __init__(self, client: ServerClient, options: TalkOptions, terminal: Terminal, portaudio: Any | None) -> None:
+        self._client = client
+        self._options = options
+        self._terminal = terminal
+        self._portaudio = portaudio
+
+    def turn_from_text(self, text: str) -> ExitCode:
+        with self._terminal.waiting("The robot thinks…"):
+            answer = self._refusals_as_json(lambda: self._client.say_text(text))
+        return self._present(answer)
+
+    def turn_from_audio(self, recording: bytes, content_type: str) -> ExitCode:
+        with self._terminal.waiting("The robot listens and thinks…"):
+            answer = self._refusals_as_json(lambda: self._client.say_audio(recording, content_type))
+        return self._present(answer)
+
+    def live(self) -> ExitCode:
+        """Turns until the end of input or Ctrl-C; a refused turn does not end the conversation."""
+        from server.commands.live import Recorder
+
+        devices = sound.find_devices(self._portaudio)
+        can_record = devices.microphone is not None and not self._options.as_text
+        if can_record:
+            self._terminal.note(f"Microphone: {devices.microphone}. Enter starts and stops a recording (30 s at most);")
+            self._terminal.note("words can be typed too. Ctrl-D ends. / Enter で録音の開始と終了、文字でも話せます。")
+        else:
+            reason = f" ({devices.problem})" if devices.problem else ""
+            self._terminal.note(f"No microphone{reason}: type what you want to say. End with Ctrl-D.")
+            self._terminal.note("マイクがないので、文字を入力してください。終わりは Ctrl-D です。")
+        code = ExitCode.OK
+        recorder = Recorder(self._terminal, self._portaudio)
+        for line in recorder.lines("you> " if not can_record else "you (Enter: speak)> "):
+            try:
+                if line.strip():
+                    code = self.turn_from_text(line.strip())
+                elif can_record:
+                    code = self.turn_from_audio(recorder.record(), "audio/wav")
+            except (RefusedError, SoundError) as error:
+                show_error(self._terminal, error)
+                code = ExitCode.REFUSED if isinstance(error, RefusedError) else ExitCode.FAILED
+        return code
+
+    def _refusals_as_json(self, turn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return turn()
+        except RefusedError as error:
+            if self._options.as_json and error.body is not None:
+                self._print_json(error.body)
+            raise
+
+    def _present(self, answer: dict[str, Any]) -> ExitCode:
+        failed = answer.get("outcome") == "failed" or answer.get("status") == "failed"
+        if self._options.as_json:
+            self._print_json(answer)
+        else:
+            unicode = speaks_unicode(self._terminal.out)
+            trace = self._client.trace(answer["turn_id"])
+            columns = self._terminal.out.width
+            self._terminal.out.print(answer_view(answer, trace, columns=columns, unicode=unicode))
+        audio = answer.get("audio")
+        if isinstance(audio, dict) and isinstance(audio.get("url"), str):
+            self._deliver(audio["url"], str(answer["turn_id"]))
+        return ExitCode.FAILED if failed else ExitCode.OK
+
+    def _deliver(self, path: str, turn_id: str) -> None:
+        """Save and play the sound as asked; where nothing can play it, it is saved and the place is told."""
+        options = self._options
+        if options.out is not None:
+            self._save(path, options.out)
+        if options.as_json or not options.play:
+            return
+        wav = self._client.sound(path)
+        try:
+            library = self._portaudio or sound.load_portaudio()
+            if sound.find_devices(library).loudspeaker is None:
+                raise SoundError("This computer has no loudspeaker.")
+            with self._terminal.waiting("The robot speaks…"):
+                sound.play(wav, portaudio=library)
+        except SoundError as error:
+            if options.out is not None:
+                self._terminal.note(error.message, style="dim")
+                return
+            target = Path(tempfile.mkdtemp(prefix="stackchan-")) / f"answer-{_file_name(turn_id)}.wav"
+            target.write_bytes(wav)
+            self._terminal.note(f"{error.message.rstrip('.')}: the answer's sound is in {target}", style="dim")
+            self._terminal.note("(--out FILE chooses the place, --no-play leaves it out)", style="dim")
+
+    def _save(self, path: str, target: Path) -> None:
+        content = self._client.sound(path, audio_format=_FORMAT_BY_SUFFIX[target.suffix.lower()])
+        partial = target.with_name(f".{target.name}.partial")
+        try:
+            partial.write_bytes(content)
+            partial.replace(target)
+        except OSError as error:
+            raise StackChanError(f"{target}: cannot be written ({error.strerror}).", code="out_unwritable") from error
+        finally:
+            partial.unlink(missing_ok=True)
+        self._terminal.note(f"Saved the answer's sound: {target}", style="dim")
+
+    def _print_json(self, value: object) -> None:
+        text = json.dumps(value, ensure_ascii=not speaks_unicode(self._terminal.out))
+        self._terminal.out.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def _target(options: TalkOptions) -> Target:
+    from server.config import load_settings
+
+    settings = load_settings(data_dir=options.data_dir)
+    token = options.token
+    if token is None and options.url is not None and settings.token is not None:
+        token = settings.token.get_secret_value()
+    return find_target(settings.data_dir, options.url, token)
+
+
+def _read_stdin() -> str:
+    try:
+        text = sys.stdin.read().strip()
+    except UnicodeDecodeError as error:
+        raise UsageFailure("Standard input is not text in UTF-8.", hint="For a recording, give its name.") from error
+    if not text:
+        raise UsageFailure(
+            "There is nothing to say: no words, and nothing on standard input.",
+            hint='For example: stackchan talk "こんにちは", or stackchan talk question.wav',
+        )
+    return text
+
+
+def _check_out(out: Path) -> None:
+    """Refuse before the turn what could not be saved after it."""
+    if out.suffix.lower() not in _FORMAT_BY_SUFFIX:
+        raise UsageFailure(
+            f"--out {out}: the ending says the format, and this one is none.",
+            hint=f"Use one of: {', '.join(_FORMAT_BY_SUFFIX)}",
+        )
+    if out.is_dir() or not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise UsageFailure(f"--out {out}: cannot be written there.", hint="Choose a file in a folder that exists.")
+
+
+def _file_name(turn_id: str) -> str:
+    return "".join(character for character in turn_id if character.isalnum()) or "0"
+
+
+def _wait_printer(terminal: Terminal) -> Callable[[str], None]:
+    """Says why the client waits: at once, and then at most every few seconds."""
+    from server.commands.progress import Throttle
+
+    throttle = Throttle(5.0)
+
+    def printed(reason: str) -> None:
+        if throttle.is_due():
+            terminal.note(printable(reason), style="yellow")
+
+    return printed

@@ -1,0 +1,90 @@
+"""The two streams of a command: answers go to `out`, everything about the work (steps, errors) to `err`.
+
+Colour, spinners and bars appear only on a terminal and follow NO_COLOR; in a pipe lines are plain and never wrapped.
+Knows no command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.errors import StackChanError
+
+PIPE_WIDTH = 200
+"""Columns assumed where there is no terminal; rich would take 80 and break tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where a command writes."""
+
+    out: Console
+    err: Console
+
+    @property
+    def can_draw(self) -> bool:
+        """Moving things (bars, spinners) make sense on the error stream."""
+        return self.err.is_terminal and not self.err.is_dumb_terminal
+
+    def say(self, message: str, style: str = "") -> None:
+        """One line of answer; never wrapped or read as markup."""
+        self.out.print(Text(printable(message), style=style), soft_wrap=True)
+
+    def note(self, message: str, style: str = "") -> None:
+        """One line about the work."""
+        self.err.print(Text(printable(message), style=style), soft_wrap=True)
+
+    @contextlib.contextmanager
+    def waiting(self, message: str) -> Iterator[None]:
+        """A spinner while something takes long; nothing in a pipe."""
+        if not self.can_draw:
+            yield
+            return
+        with self.err.status(Text(message)):
+            yield
+
+
+def open_terminal() -> Terminal:
+    """The terminal of this process. A character its encoding lacks becomes `?` rather than a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    return Terminal(out=_console(sys.stdout), err=_console(sys.stderr))
+
+
+def show_error(terminal: Terminal, error: StackChanError) -> None:
+    """Say in red what went wrong, with its code, and below it what to do."""
+    cross, arrow = ("✗", "→") if speaks_unicode(terminal.err) else ("x", "->")
+    text = Text.assemble((f"{cross} ", "bold red"), (printable(error.message), "red"), (f"  [{error.code}]", "dim"))
+    terminal.err.print(text, soft_wrap=True)
+    if error.hint:
+        terminal.err.print(Text(f"{arrow} {printable(error.hint)}"), soft_wrap=True)
+
+
+def speaks_unicode(console: Console) -> bool:
+    """Whether box lines, bars and faces can be written here."""
+    return console.encoding.lower().replace("_", "-").startswith("utf")
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: words of a model or another machine must not steer the terminal."""
+    return "".join(
+        character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else " "
+        for character in text
+    )
+
+
+def _console(stream: TextIO) -> Console:
+    is_terminal = stream.isatty()
+    return Console(file=stream, highlight=False, emoji=False, markup=False, width=None if is_terminal else PIPE_WIDTH)
