@@ -1,0 +1,151 @@
+"""One constrained decode for small models: "a tool call or the answer".
+
+Builds the JSON Schema whose `oneOf` has a branch for each tool of the turn and one for the answer, and reads what was
+written back into text or a tool call while it streams. Also reads what endpoints without a grammar write when they put
+a tool call into plain content: fences, `<think>`, `<tool_call>`, `name`/`arguments` instead of `tool`/`args`.
+
+Pure. It does not know any engine, what a tool does, or the meaning of an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from server.engines.base import LlmText, LlmToolCall, ToolSpec
+from server.errors import LlmError
+
+_MARKS = re.compile(r"\s*(?:<think>.*?</think>|<tool_call>|```[a-zA-Z]*)\s*", re.DOTALL)
+# The start of something that a later piece may complete: still undecided.
+_MARK_BEGINNINGS = ("<think>", "<tool_call>", "```")
+_FIRST_KEY = re.compile(r'\{\s*"(?P<key>[^"\\]*)"\s*:')
+_NAME = re.compile(r'\{\s*"(?:tool|name)"\s*:\s*"(?P<name>[^"\\]*)"')
+_ARGUMENT_KEYS = ("args", "arguments", "parameters")
+# What a tokenizer leaves behind when a character was cut, and halves of surrogate pairs: never text.
+_BROKEN = re.compile("[\ud800-\udfff\ufffd]")
+_decoder = json.JSONDecoder()
+
+
+def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+    """The JSON Schema of one model output: the answer, or `{"tool": name, "args": {...}}` for one of `tools`.
+
+    None: free text. Property order is the order written. Raises `LlmError` for tools without an answer schema: free
+    text and a grammar exclude each other.
+    """
+    if not tools:
+        return answer_schema
+    if answer_schema is None:
+        raise LlmError("Tools need an answer schema in a decision grammar.", hint="Give `answer_schema`, or no tools.")
+    branches: list[dict[str, Any]] = [
+        {
+            "type": "object",
+            "properties": {"tool": {"const": tool.name}, "args": tool.parameters},
+            "required": ["tool", "args"],
+            "additionalProperties": False,
+        }
+        for tool in tools
+    ]
+    return {"oneOf": [*branches, answer_schema]}
+
+
+def clean_text(text: str) -> str:
+    """`text` without replacement characters and lone surrogates."""
+    return _BROKEN.sub("", text)
+
+
+class DecisionReader:
+    """Feed a model's raw text as it comes; get the answer's text as it comes, or one whole tool call.
+
+    `tool_names`: the tools of this turn; without any, everything is text.
+    """
+
+    def __init__(self, tool_names: Collection[str]) -> None:
+        self._tools = frozenset(tool_names)
+        self._undecided = ""
+        self._mode = "undecided" if self._tools else "text"
+        self.called = False
+        """A tool call was read; everything after it is dropped."""
+
+    def feed(self, text: str) -> list[LlmText | LlmToolCall]:
+        """What became readable with the next piece. Raises `LlmError` for arguments that are not an object."""
+        if self._mode == "text":
+            return [LlmText(text)] if text else []
+        if self.called:
+            return []
+        self._undecided += text
+        if self._mode == "undecided":
+            self._mode = self._decide()
+            if self._mode == "text":
+                return self._flush()
+        return self._call() if self._mode == "tool" else []
+
+    def finish(self) -> list[LlmText | LlmToolCall]:
+        """What is left at the end. Raises `LlmError` for a tool call that was cut."""
+        if self._mode == "undecided":
+            return self._flush()
+        if self._mode == "tool" and not self.called:
+            raise LlmError("The model's tool call was cut before its end.", retryable=True, hint="Raise max_tokens.")
+        return []
+
+    def _flush(self) -> list[LlmText | LlmToolCall]:
+        text, self._undecided = self._undecided, ""
+        return [LlmText(text)] if text else []
+
+    def _body(self) -> str:
+        """The buffered text without the marks before its first brace."""
+        text = self._undecided.lstrip()
+        while (mark := _MARKS.match(text)) is not None:
+            text = text[mark.end() :]
+        return text
+
+    def _decide(self) -> str:
+        body = self._body()
+        if not body.startswith("{"):
+            begun = not body or any(mark.startswith(body) or body.startswith(mark) for mark in _MARK_BEGINNINGS)
+            return "undecided" if begun else "text"
+        key = _FIRST_KEY.match(body)
+        if key is None:
+            return "undecided" if len(body) < 80 else "text"
+        if key["key"] not in ("tool", "name"):
+            return "text"
+        name = _NAME.match(body)
+        if name is None:
+            return "undecided" if body[key.end() :].lstrip()[:1] in ("", '"') else "text"
+        # An unknown "tool" is a call that the loop answers with the known names; an unknown "name" is data.
+        return "tool" if key["key"] == "tool" or name["name"] in self._tools else "text"
+
+    def _call(self) -> list[LlmText | LlmToolCall]:
+        body = self._body()
+        if "}" not in body:
+            return []
+        try:
+            value, _ = _decoder.raw_decode(body)
+        except ValueError:
+            return []
+        self.called = True
+        name = value.get("tool", value.get("name"))
+        arguments: object = next((value[key] for key in _ARGUMENT_KEYS if key in value), {})
+        if isinstance(arguments, str):
+            arguments = _parse_arguments(arguments)
+        if not isinstance(arguments, dict):
+            raise LlmError(f"The model's arguments for {name} are not a JSON object.", retryable=True)
+        return [LlmToolCall(name=str(name), arguments=_clean(arguments))]
+
+
+def _parse_arguments(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _clean(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,336 @@
+"""A GGUF language model inside this process, through xllamacpp (llama.cpp's server without its program).
+
+Streams, cancels, keeps the prompt prefix in its cache (on disk too, when given a folder), and turns tools and answer
+into one decision grammar. It does not know what a prompt says, which tools exist, or what an answer means.
+
+Facts of the library that shape this file: a request blocks a thread until it ends; returning True from its callback
+cancels, and while the prompt is read there are callbacks only with `return_progress`, one a batch; an exception in a
+callback is lost; errors arrive as a chunk `{"error": {...}}`; an HTTP listener is always opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import json
+import logging
+import os
+import secrets
+import threading
+import urllib.parse
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from server.engines.base import (
+    LlmCapabilities,
+    LlmDelta,
+    LlmDone,
+    LlmMessage,
+    LlmRequest,
+)
+from server.engines.llm.decision import DecisionReader, clean_text, decision_schema
+from server.engines.worker import ModelThread
+from server.errors import LlmError, ModelError
+
+log = logging.getLogger(__name__)
+
+# Small batches: a cancelled prompt stops after the batch in work (see docs/dependencies.md for the figures).
+_BATCH_TOKENS = 128
+# Room for a dozen prompt prefixes of other conversations, so that changing between them reads nothing again.
+_CACHE_RAM_MIB = 128
+_HTTP_TIMEOUT_SECONDS = 30.0
+_SILENT, _CHATTY = -1, 3
+_MAX_TOOLS = 8
+
+
+class _Ended:
+    """The request is over; the last thing in a stream."""
+
+
+_Event = Mapping[str, Any] | LlmError | _Ended
+
+
+class XllamaLlm:
+    """`model_path`: a GGUF file. `context_tokens`: for each slot. `threads`: None for the machine's processors.
+
+    `slots`: completions at the same time. `prefix_dir`: where prompt prefixes survive a restart; None keeps none.
+    """
+
+    name = "xllama"
+
+    def __init__(
+        self,
+        model_path: Path,
+        *,
+        context_tokens: int = 4096,
+        threads: int | None = None,
+        slots: int = 1,
+        prefix_dir: Path | None = None,
+    ) -> None:
+        self.capabilities = LlmCapabilities(
+            native_tools=False, max_tools=_MAX_TOOLS, streams=True, context_tokens=context_tokens
+        )
+        self._model_path = model_path
+        self._threads = threads or os.cpu_count() or 1
+        self._slots = slots
+        self._prefix_dir = prefix_dir
+        self._thread = ModelThread(self.name, LlmError)
+        self._server: Any = None
+        self._api_key = ""
+        self._generators: ThreadPoolExecutor | None = None
+        self._stops: set[threading.Event] = set()
+
+    async def start(self) -> None:
+        """Load the model. Raises `ModelError` when its file is missing, `LlmError` when it cannot run here."""
+        if not self._model_path.is_file():
+            raise ModelError(
+                f"The language model is not at {self._model_path}.",
+                code="model_missing",
+                hint="Run `stackchan models pull`.",
+            )
+        self._api_key = secrets.token_urlsafe(32)
+        await self._thread.start(self._load)
+        self._generators = ThreadPoolExecutor(max_workers=self._slots, thread_name_prefix=f"{self.name}-generate")
+
+    async def close(self) -> None:
+        """Cancel what runs, then free the model. Safe to call twice and before `start()`."""
+        for stop in self._stops:
+            stop.set()
+        generators, self._generators = self._generators, None
+        if generators is not None:
+            await asyncio.to_thread(generators.shutdown, wait=True, cancel_futures=True)
+        if self._server is not None:
+            await self._thread.call(self._unload)
+        await self._thread.close()
+
+    async def generate(self, request: LlmRequest) -> AsyncIterator[LlmDelta]:
+        """Stream one completion. Closing the iterator early cancels the work.
+
+        Raises `LlmError`: `llm_context_overflow` when prompt and answer do not fit, else `llm_failed`.
+        """
+        reader = DecisionReader([tool.name for tool in request.tools])
+        finish_reason: Literal["stop", "length"] = "stop"
+        usage: Mapping[str, Any] = {}
+        stream = self._chunks(self._completion_body(request))
+        try:
+            async for chunk in stream:
+                usage = chunk.get("usage") or usage
+                for choice in chunk.get("choices", ()):
+                    if choice.get("finish_reason") == "length":
+                        finish_reason = "length"
+                    text = clean_text(choice.get("delta", {}).get("content") or "")
+                    for delta in reader.feed(text):
+                        yield delta
+            for delta in reader.finish():
+                yield delta
+        finally:
+            await stream.aclose()
+        yield LlmDone(
+            finish_reason="tool_calls" if reader.called else finish_reason,
+            prompt_tokens=usage.get("prompt_tokens", 0),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0),
+            completion_tokens=usage.get("completion_tokens", 0),
+        )
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens in `text`, exact, without the chat template's marks around a message. Raises `LlmError`."""
+        answer = await self._thread.call(self._post, "/tokenize", {"content": clean_text(text)})
+        return len(answer["tokens"])
+
+    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
+        """Read a stable prompt prefix into the prompt cache, or load it from `prefix_dir`. Raises `LlmError`."""
+        if self._prefix_dir is None:
+            await self._read_prefix(messages)
+            return
+        name = f"{self._fingerprint(messages)}.kv"
+        if not (self._prefix_dir / name).exists() or not await self._prefix_file("restore", name):
+            await self._read_prefix(messages)
+            await self._prefix_file("save", name)
+
+    async def _read_prefix(self, messages: Sequence[LlmMessage]) -> None:
+        # The user's turn comes next: its opening marks belong to the prefix.
+        body = self._chat_body([*messages, LlmMessage("user", "")], max_tokens=1)
+        async for _ in self._chunks(body):
+            pass
+
+    async def _prefix_file(self, action: Literal["save", "restore"], name: str) -> bool:
+        """Save or load the slot's cache. A file that cannot be used costs time, nothing else."""
+        try:
+            await self._thread.call(self._post, f"/slots/0?action={action}", {"filename": name})
+        except LlmError as error:
+            log.warning("cannot %s the prompt prefix %s: %s", action, name, error.message)
+            return False
+        return True
+
+    def _fingerprint(self, messages: Sequence[LlmMessage]) -> str:
+        """16 hexadecimal digits that change with the library, the model file, the window and the prefix."""
+        import xllamacpp
+
+        file = self._model_path.stat()
+        parts = [
+            xllamacpp.__version__,
+            self._model_path.name,
+            file.st_size,
+            file.st_mtime_ns,
+            self.capabilities.context_tokens,
+            [(message.role, message.content) for message in messages],
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    # --- on the model's thread ---
+
+    def _load(self) -> None:
+        import xllamacpp
+
+        params = xllamacpp.CommonParams()
+        params.model.path = str(self._model_path)
+        params.n_parallel = self._slots
+        params.n_ctx = self.capabilities.context_tokens * self._slots  # the library divides it by the slots
+        params.n_batch = params.n_ubatch = _BATCH_TOKENS
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
+        params.cache_ram_mib = _CACHE_RAM_MIB
+        # The listener cannot be turned off: loopback, any free port, a key nobody knows, nothing to browse.
+        params.hostnames = ["127.0.0.1"]
+        params.port = 0
+        params.api_keys = [self._api_key]
+        params.ui = False
+        params.n_threads_http = 2
+        params.verbosity = _CHATTY if log.isEnabledFor(logging.DEBUG) else _SILENT
+        if self._prefix_dir is not None:
+            self._prefix_dir.mkdir(parents=True, exist_ok=True)
+            params.slot_save_path = f"{self._prefix_dir}{os.sep}"
+        try:
+            self._server = xllamacpp.Server(params)
+        except RuntimeError as error:
+            raise LlmError(
+                f"The language model {self._model_path} cannot be loaded: {error}",
+                code="engine_unavailable",
+                hint="Run `stackchan models verify`.",
+            ) from error
+
+    def _unload(self) -> None:
+        self._server = None  # its destructor waits for the library's own threads
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Ask the library's own listener for what its Python side does not offer."""
+        address = urllib.parse.urlsplit(self._server.listening_address)
+        connection = http.client.HTTPConnection(
+            address.hostname or "127.0.0.1", address.port, timeout=_HTTP_TIMEOUT_SECONDS
+        )
+        try:
+            connection.request(
+                "POST",
+                path,
+                json.dumps(body),
+                {"Authorization": f"Bearer {self._api_key}", "Content-Type": "application/json"},
+            )
+            answer = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        if "error" in answer:
+            raise _llm_error(answer["error"])
+        return answer
+
+    # --- requests ---
+
+    def _completion_body(self, request: LlmRequest) -> dict[str, Any]:
+        body = self._chat_body(request.messages, max_tokens=request.max_tokens)
+        body |= {"temperature": request.temperature, "seed": request.seed}
+        schema = decision_schema(request.answer_schema, request.tools)
+        if schema is not None:
+            body["grammar"] = _grammar(schema)
+        return body
+
+    def _chat_body(self, messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
+        return {
+            "messages": [{"role": message.role, "content": clean_text(message.content)} for message in messages],
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_progress": True,
+            "cache_prompt": True,
+        }
+
+    async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[Mapping[str, Any], None]:
+        """The chunks of one request; closing the iterator stops it at its next token or prompt batch."""
+        if self._generators is None:
+            raise LlmError("The language model is not running.", code="engine_unavailable", hint="Start it before use.")
+        loop = asyncio.get_running_loop()
+        # Not bounded by itself, but by the request: at most one event a token and a prompt batch.
+        events: asyncio.Queue[_Event] = asyncio.Queue()
+        stop = threading.Event()
+
+        def post(event: _Event) -> None:
+            try:
+                loop.call_soon_threadsafe(events.put_nowait, event)
+            except RuntimeError:  # the loop is closed: nobody reads any more
+                stop.set()
+
+        server = self._server
+        work = self._generators.submit(_complete, server, body, post, stop)
+        work.add_done_callback(lambda done: post(_end(done)))
+        self._stops.add(stop)
+        try:
+            while not isinstance(event := await events.get(), _Ended):
+                if isinstance(event, LlmError):
+                    raise event
+                yield event
+            if stop.is_set():
+                raise LlmError("The language model was closed during an answer.", code="engine_unavailable")
+        finally:
+            stop.set()
+            work.cancel()
+            self._stops.discard(stop)
+
+
+def _complete(server: Any, body: dict[str, Any], post: Any, stop: threading.Event) -> None:
+    """Run one request to its end on this thread, posting what the library says."""
+
+    def on_chunk(chunk: Mapping[str, Any]) -> bool:
+        if "error" in chunk:
+            post(_llm_error(chunk["error"]))
+            return True
+        post(chunk)
+        return stop.is_set()
+
+    if not stop.is_set():
+        server.handle_chat_completions(body, on_chunk)
+
+
+def _end(done: Future[None]) -> _Event:
+    if done.cancelled():
+        return LlmError("The language model was closed before it could answer.", code="engine_unavailable")
+    error = done.exception()
+    if error is None:
+        return _Ended()
+    return LlmError(f"The language model failed: {type(error).__name__}: {error}")
+
+
+def _llm_error(error: Any) -> LlmError:
+    """Classify what the library reports, once."""
+    fields = error if isinstance(error, Mapping) else {"message": str(error)}
+    message = str(fields.get("message", "unknown"))
+    if fields.get("type") == "exceed_context_size_error":
+        return LlmError(
+            f"The prompt has {fields.get('n_prompt_tokens', 'more')} tokens; "
+            f"the model's window has {fields.get('n_ctx', 'fewer')}.",
+            code="llm_context_overflow",
+            hint="Send less history, or raise `llm.context_tokens`.",
+        )
+    return LlmError(f"The language model failed: {message}")
+
+
+def _grammar(schema: Mapping[str, Any]) -> str:
+    """The library's grammar for compact JSON of this schema: white space would be tokens nobody hears."""
+    import xllamacpp
+
+    options = {"whitespace_flexible": False, "coerce_one_of": True}
+    grammar: str = xllamacpp.json_schema_to_grammar(json.dumps({**schema, "x-guidance": options}))
+    if grammar.startswith("%llguidance"):
+        return grammar
+    # A build without llguidance writes GBNF, where white space is the rule `space`.
+    lines = grammar.splitlines()
+    return "\n".join('space ::= ""' if line.startswith("space ::=") else line for line in lines)
