@@ -295,4 +295,6 @@ def _turn_settings(settings: Settings) -> TurnSettings:
         seed=settings.llm.seed,
         tool_rounds=settings.llm.tool_rounds,
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
+        context_tokens=settings.session.context_tokens,
+        context_turns=settings.session.context_turns,
     )

@@ -64,7 +64,7 @@ def remove_run_file(data_dir: Path, boot_id: str) -> None:
 
 @contextmanager
 def hold_data_dir(data_dir: Path) -> Iterator[None]:
-    """Own the data folder (made with mode 0700) until the end. Raises `StorageError`: `data_in_use`, `storage_failed`."""
+    """Own the data folder until the end; make it if need be. Raises `StorageError`: `data_in_use`, `storage_failed`."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(data_dir / _LOCK_NAME, timeout=0, mode=0o600)

@@ -1,43 +1,54 @@
-"""Which recent turns of a session enter the prompt.
+"""Which earlier turns of a session enter the prompt.
 
 A window that slides by one turn would change the start of the history every time, and a prompt cache would have to
-read all of it again. So the window's start moves in steps of several exchanges: between two steps the prompt only
-grows at its end. Pure; token costs are given.
+read all of it again. So the window's start moves in steps of several turns: between two steps the prompt only grows at
+its end. Knows no engine: how to count tokens is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+
+STEP_TURNS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryTurn:
-    """One side's words, as they were said. `emotion` and `action` belong to the robot's turns."""
+class Exchange:
+    """One earlier turn: both sides' words as they were said, and what the robot's face and body did."""
 
-    role: Literal["user", "robot"]
-    text: str
+    user_text: str
+    robot_text: str
+    language: str
+    """ISO 639-1."""
     said_at: datetime
-    """With the zone it was said in."""
-    language: str = ""
     emotion: str = "neutral"
     action: str = "none"
     interrupted: bool = False
 
 
-def window_start(costs: Sequence[int], *, budget_tokens: int, max_turns: int, step: int = 8) -> int:
-    """The index of the first turn that enters the prompt.
+@dataclass(frozen=True, slots=True)
+class SessionTurns:
+    """The newest exchanges of a session, oldest first, and how many came before them."""
 
-    `costs`: tokens of every source turn of the session, oldest first. The answer is the smallest multiple of `step`
-    from which at most `max_turns` turns and `budget_tokens` tokens remain; when even the last step is too long, the
-    turns that fit are taken without a step.
+    exchanges: tuple[Exchange, ...] = ()
+    earlier: int = 0
+
+
+def window_start(
+    costs: Sequence[int], *, budget_tokens: int, max_turns: int, earlier: int = 0, step: int = STEP_TURNS
+) -> int:
+    """The index in `costs` of the first turn that enters the prompt; `len(costs)` for none.
+
+    `costs`: tokens of each turn, oldest first; `earlier`: turns of the session before these. The window begins at the
+    first whole step (counted from the session's start) from which at most `max_turns` turns and `budget_tokens` tokens
+    remain; when even the last step is too long, it holds the turns that fit.
     """
     if step < 1:
         raise ValueError("step must be at least 1")
     count = len(costs)
-    for start in range(0, count, step):
+    for start in range(-earlier % step, count, step):
         if count - start <= max_turns and sum(costs[start:]) <= budget_tokens:
             return start
     start, spent = count, 0
@@ -45,3 +56,12 @@ def window_start(costs: Sequence[int], *, budget_tokens: int, max_turns: int, st
         start -= 1
         spent += costs[start]
     return start
+
+
+async def choose_exchanges(
+    session: SessionTurns, count_tokens: Callable[[str], Awaitable[int]], *, budget_tokens: int, max_turns: int
+) -> tuple[Exchange, ...]:
+    """The exchanges that enter the prompt, oldest first."""
+    costs = [await count_tokens(exchange.user_text + exchange.robot_text) for exchange in session.exchanges]
+    start = window_start(costs, budget_tokens=budget_tokens, max_turns=max_turns, earlier=session.earlier)
+    return session.exchanges[start:]

@@ -40,7 +40,11 @@ class Authorizer:
     """Checks bearer tokens. `find_token` looks a token up in the database by its hash."""
 
     def __init__(
-        self, find_token: Callable[[str], Awaitable[StoredToken | None]], secrets: tuple[str, ...], *, stored_owner: bool
+        self,
+        find_token: Callable[[str], Awaitable[StoredToken | None]],
+        secrets: tuple[str, ...],
+        *,
+        stored_owner: bool,
     ) -> None:
         self._find_token = find_token
         self._secrets = tuple(secret.encode() for secret in secrets)
@@ -59,8 +63,7 @@ class Authorizer:
             )
         if scheme.lower() == "bearer":
             given = token.encode("utf-8", "surrogateescape")
-            # No early end: the time must not tell which secret nearly matched.
-            if any([hmac.compare_digest(given, secret) for secret in self._secrets]):
+            if any(hmac.compare_digest(given, secret) for secret in self._secrets):
                 return Caller(None)
             found = await self._find_token(token)
             if found is not None and found.kind == "device":
@@ -81,9 +84,7 @@ def device_of(caller: Caller, header: str | None) -> str:
             )
         return caller.device_id
     if not _DEVICE_ID.match(header):
-        raise RequestError(
-            "Device-Id takes 1 to 64 letters, digits, and . _ : -", code="device_id_invalid"
-        )
+        raise RequestError("Device-Id takes 1 to 64 letters, digits, and . _ : -", code="device_id_invalid")
     if not caller.may_see(header):
         raise AuthError("This token belongs to another device.", code="device_forbidden")
     return header

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from server.context.session_turns import HistoryTurn
+from server.context.session_turns import SessionTurns
 from server.events import Samples, TurnOutcome, TurnStatus
 
 
@@ -37,8 +37,8 @@ class OpenTurn:
     device_id: str
     speaker_id: str | None
     started_at: datetime
-    history: tuple[HistoryTurn, ...] = ()
-    """The recent turns of this session, oldest first."""
+    history: SessionTurns = SessionTurns()
+    """The earlier turns of this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class TurnResult:
     turn_id: int
     session_id: str
     status: TurnStatus
-    outcome: TurnOutcome
+    outcome: TurnOutcome | None
+    """None while the turn runs."""
     transcript: str = ""
     language: str = ""
     reply: str = ""

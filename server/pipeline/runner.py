@@ -70,9 +70,7 @@ class TurnRunner:
                 f"Device {request.device_id} is still in a turn.", hint="Send the next one when this one has ended."
             )
         if len(self._busy) >= self._max_turns:
-            raise OverloadError(
-                f"{len(self._busy)} turns are waiting for the models already.", retry_after_seconds=3
-            )
+            raise OverloadError(f"{len(self._busy)} turns are waiting for the models already.", retry_after_seconds=3)
         # Taken before the first await, so that two requests of one device cannot both pass.
         self._busy.add(request.device_id)
         try:
@@ -106,7 +104,7 @@ class TurnRunner:
             self._busy.discard(request.device_id)
 
     async def close(self, grace_seconds: float) -> None:
-        """Take no more turns; let those that run end within the grace, then cancel them (the next start closes them)."""
+        """Take no more turns; let those that run end within the grace, then cancel the rest."""
         self._closing = True
         if self._tasks:
             _, pending = await asyncio.wait(self._tasks, timeout=grace_seconds)

@@ -60,7 +60,9 @@ class TurnTrace:
         for span in self.spans:
             if span.end_ms is not None:
                 durations[span.name] = durations.get(span.name, 0.0) + span.end_ms - span.start_ms
-        moments = {name: self.marks[name] for name in ("first_token", "first_clause", "first_audio") if name in self.marks}
+        moments = {
+            name: self.marks[name] for name in ("first_token", "first_clause", "first_audio") if name in self.marks
+        }
         return {name: round(value) for name, value in {**durations, **moments, "total": self.now_ms()}.items()}
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,7 +22,8 @@ import numpy as np
 
 from server.audio.resample import resample
 from server.audio.segmenter import SegmenterSettings
-from server.context.prompts import answer_schema, apology, system_message, turn_messages
+from server.context.prompts import answer_schema, system_message, turn_messages
+from server.context.session_turns import choose_exchanges
 from server.engines.base import Engines, LlmDone, LlmRequest, LlmText, SpeechRequest
 from server.errors import AsrError, LlmError, StackChanError, StorageError, TtsError
 from server.events import (
@@ -39,6 +40,7 @@ from server.events import (
 )
 from server.persona import Persona
 from server.pipeline.answer import ActionRead, Answer, AnswerPart, AnswerReader, EmotionRead, ReplyRead
+from server.pipeline.apology import apology
 from server.pipeline.listening import find_utterance
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.pipeline.sentences import SentenceCutter
@@ -80,6 +82,8 @@ class TurnSettings:
     seed: int
     tool_rounds: int
     speech_sample_rate_hz: int
+    context_tokens: int
+    context_turns: int
 
 
 class TurnController:
@@ -123,7 +127,7 @@ class TurnController:
         result = replace(result, latency_ms=run.trace.latency_ms())
         await self.journal.ended(turn, result, run.trace.as_dict(), self.clock())
         await run.move("idle")
-        await emit(TurnEnded(turn.turn_id, result.outcome))
+        await emit(TurnEnded(turn.turn_id, result.outcome or "failed"))
         return result
 
 
@@ -163,7 +167,7 @@ class _Run:
     async def apologize(self, error: StackChanError) -> TurnResult:
         """Say that something failed, in the persona's language; the error goes with the result."""
         _log.error("turn %d: %s: %s", self._turn.turn_id, error.code, error.message)
-        text = apology(self._c.persona, self._heard.language, asr_failed=isinstance(error, AsrError))
+        text = apology(error, self._heard.language)
         answer = Answer(reply=text, emotion="doubt" if "doubt" in _ids(self._c.persona.emotions) else "neutral")
         await self.move("error")
         await self._emit(FaceChosen(self._turn.turn_id, answer.emotion))
@@ -178,9 +182,7 @@ class _Run:
             return Heard(text, _written_language(text, languages)) if text else None
         assert self._request.samples is not None
         with self.trace.span("vad"):
-            utterance = await find_utterance(
-                self._c.engines.vad, self._request.samples, self._c.settings.segmenter
-            )
+            utterance = await find_utterance(self._c.engines.vad, self._request.samples, self._c.settings.segmenter)
         if utterance is None:
             return None
         with self.trace.span("asr"):
@@ -210,12 +212,16 @@ class _Run:
     async def _think(self, pieces: asyncio.Queue[tuple[str, str] | None]) -> Answer:
         persona, settings, language = self._c.persona, self._c.settings, self._heard.language
         tools = tuple(tool.spec for tool in self._c.tools)
+        history = await choose_exchanges(
+            self._turn.history,
+            self._c.engines.llm.count_tokens,
+            budget_tokens=settings.context_tokens,
+            max_turns=settings.context_turns,
+        )
         request = LlmRequest(
             messages=(
                 system_message(persona, tools),
-                *turn_messages(
-                    persona, self._turn.history, self._heard.text, language=language, said_at=self._turn.started_at
-                ),
+                *turn_messages(persona, history, self._heard.text, language=language, said_at=self._turn.started_at),
             ),
             answer_schema=answer_schema(persona, language),
             max_tokens=settings.max_answer_tokens,
@@ -304,7 +310,7 @@ class _Run:
                         if not started:
                             started = True
                             await self._begin_sentence(text)
-                            await self._send(AudioChunk(np.zeros(round(self._pause_seconds * rate_hz), np.int16), rate_hz))
+                            await self._send(_pause(self._pause_seconds, rate_hz))
                         await self._send(AudioChunk(resample(chunk.samples, chunk.sample_rate_hz, rate_hz), rate_hz))
                     if started:
                         self._pause_seconds = _PAUSE_SECONDS.get(text[-1], _SENTENCE_PAUSE_SECONDS)
@@ -326,10 +332,10 @@ class _Run:
         self._speech_samples += len(chunk.samples)
         await self._emit(SpeechProduced(self._turn.turn_id, chunk))
 
-    def _result(
-        self, *, outcome: str, answer: Answer | None = None, error: StackChanError | None = None
-    ) -> TurnResult:
+    def _result(self, *, outcome: str, answer: Answer | None = None, error: StackChanError | None = None) -> TurnResult:
         error = error or self._speech_error
+        if error is not None:
+            self.trace.facts["error"] = {"code": error.code, "retryable": error.retryable}
         failed = outcome == "failed"
         answer = answer or Answer(reply="")
         # A voice that failed part-way is no audio: a device shows the text rather than stop in mid-sentence.
@@ -347,7 +353,11 @@ class _Run:
             speech_duration_ms=(
                 round(self._speech_samples * 1000 / self._c.settings.speech_sample_rate_hz) if spoken else None
             ),
-            memory={"searched": any(run.name == "search_memory" for run in self._tool_runs), "memory_ids": [], "source_checked": False},
+            memory={
+                "searched": any(run.name == "search_memory" for run in self._tool_runs),
+                "memory_ids": [],
+                "source_checked": False,
+            },
             error=TurnError(error.code, error.message, error.retryable) if error else None,
             tool_calls=tuple(
                 {"name": r.name, "arguments": dict(r.arguments), "result": dict(r.result)} for r in self._tool_runs
@@ -355,12 +365,16 @@ class _Run:
         )
 
 
+def _pause(seconds: float, rate_hz: int) -> AudioChunk:
+    return AudioChunk(np.zeros(round(seconds * rate_hz), np.int16), rate_hz)
+
+
 def _ids(entries: Sequence[Any]) -> frozenset[str]:
     return frozenset(entry.id for entry in entries)
 
 
 def _written_language(text: str, languages: Sequence[str]) -> str:
-    """The language of typed text: Japanese when it has kana or kanji, else English; only of those the persona speaks."""
+    """The language of typed text: Japanese when it has kana or kanji, else English."""
     japanese = any("\u3040" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" for c in text)
     guess = "ja" if japanese else "en"
     return guess if guess in languages else languages[0]

@@ -150,7 +150,8 @@ async def _follow(speech: _Speech) -> AsyncIterator[Pcm16]:
     index = 0
     while True:
         async with speech.changed:
-            await speech.changed.wait_for(lambda: len(speech.chunks) > index or speech.ended)
+            while len(speech.chunks) == index and not speech.ended:
+                await speech.changed.wait()
             fresh, ended = speech.chunks[index:], speech.ended
         for samples in fresh:
             yield samples

@@ -67,7 +67,9 @@ def test_what_models_really_write_is_understood(text, reply, emotion):
     assert answer.was_json
 
 
-@pytest.mark.parametrize("text", ["こんにちは！元気？", "```\nこんにちは！元気？\n```", "<think>...</think>こんにちは！元気？"])
+@pytest.mark.parametrize(
+    "text", ["こんにちは！元気？", "```\nこんにちは！元気？\n```", "<think>...</think>こんにちは！元気？"]
+)
 def test_plain_text_is_spoken_and_counted(text):
     answer, parts = read(text)
     assert (answer.reply, answer.emotion, answer.action) == ("こんにちは！元気？", "neutral", "none")
@@ -82,7 +84,9 @@ def test_ids_outside_the_persona_become_neutral_and_none_and_are_counted():
     assert parts[:2] == [EmotionRead("neutral"), ActionRead("none")]
 
 
-@pytest.mark.parametrize("text", ["", "   ", "<think>never ends", "{}", '{"foo": 1}', "{", "[]", '{"reply": 5}', '{"a":{"b":'])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "<think>never ends", "{}", '{"foo": 1}', "{", "[]", '{"reply": 5}', '{"a":{"b":']
+)
 def test_nothing_to_say_is_an_empty_reply(text):
     answer, _ = read(text)
     assert answer.reply in ("", "[]")

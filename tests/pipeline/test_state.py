@@ -22,7 +22,13 @@ def test_an_announcement_may_begin_from_idle():
 
 @pytest.mark.parametrize(
     ("start", "to"),
-    [("idle", "thinking"), ("idle", "error"), ("listening", "speaking"), ("speaking", "thinking"), ("error", "listening")],
+    [
+        ("idle", "thinking"),
+        ("idle", "error"),
+        ("listening", "speaking"),
+        ("speaking", "thinking"),
+        ("error", "listening"),
+    ],
 )
 def test_an_illegal_move_is_refused_and_counted(start, to):
     machine = StateMachine(start)

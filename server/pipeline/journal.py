@@ -1,0 +1,195 @@
+"""Where a turn's words go: the one place that maps turns to storage.
+
+Every method returns only when its words are on the disk. Decides which session a turn belongs to by the rules of
+`storage.sessions`; knows no engines and no wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from server.config import SessionSettings
+from server.context.session_turns import STEP_TURNS, Exchange, SessionTurns
+from server.errors import AuthError
+from server.persona import Persona
+from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
+from server.storage import channels, devices, exchanges, sessions, turns
+from server.storage.database import Databases
+from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
+from server.storage.records import Turn
+from server.storage.turns import RobotWords
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn as it was stored; `result` of a running turn holds what is known so far."""
+
+    result: TurnResult
+    device_id: str
+    ended_at: datetime | None
+    trace: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TurnJournal:
+    """Opens, writes and reads the turns of one world."""
+
+    def __init__(self, databases: Databases, settings: SessionSettings, persona: Persona) -> None:
+        self._databases = databases
+        self._settings = settings
+        self._persona = persona
+        self._turn_ids = IdAllocator(databases.server, TURN_IDS)
+        self._source_turn_ids = IdAllocator(databases.server, SOURCE_TURN_IDS)
+
+    async def begin(self, request: TurnRequest, now: datetime) -> OpenTurn:
+        """Store a new running turn, with its device, channel and session; make what is new.
+
+        Raises `AuthError` (`device_revoked`) for a device that was shut out.
+        """
+        async with self._databases.server() as db:
+            device = await devices.ensure_device(db, request.device_id, now=now)
+        if device.revoked_at is not None:
+            raise AuthError(f"Device {request.device_id} has been revoked.", code="device_revoked")
+        turn_id = await self._turn_ids.next_id()
+        channel_id = f"stackchan:{request.device_id}"
+        async with self._databases.world() as db:
+            await channels.ensure_channel(db, channel_id, kind="stackchan", now=now)
+            session = await sessions.open_session(
+                db,
+                channel_id=channel_id,
+                device_id=request.device_id,
+                now=now,
+                idle_close=timedelta(minutes=self._settings.idle_close_minutes),
+                label=request.session_label,
+            )
+            await turns.create_turn(
+                db,
+                turn_id=turn_id,
+                session_id=session.session_id,
+                channel_id=channel_id,
+                device_id=request.device_id,
+                input_kind="audio" if request.text is None else "text",
+                persona_id=self._persona.persona_id,
+                started_at=now,
+            )
+            # One step more than the window holds, so that its start can be found.
+            recent, total = await exchanges.newest_exchanges(
+                db, session.session_id, self._settings.context_turns + STEP_TURNS
+            )
+        history = SessionTurns(
+            tuple(
+                Exchange(
+                    user_text=exchange.user_text,
+                    robot_text=exchange.robot_text,
+                    language=exchange.language,
+                    said_at=exchange.said_at,
+                    emotion=exchange.emotion or "neutral",
+                    action=exchange.action or "none",
+                    interrupted=exchange.interrupted,
+                )
+                for exchange in recent
+            ),
+            earlier=total - len(recent),
+        )
+        return OpenTurn(
+            turn_id=turn_id,
+            session_id=session.session_id,
+            channel_id=channel_id,
+            device_id=request.device_id,
+            speaker_id=request.speaker_id or device.owner_speaker_id,
+            started_at=now,
+            history=history,
+        )
+
+    async def heard(self, turn: OpenTurn, heard: Heard, now: datetime) -> None:
+        """Store the user's words; from here on they are never lost."""
+        source_turn_id = await self._source_turn_ids.next_id()
+        async with self._databases.world() as db:
+            await turns.add_user_turn(
+                db,
+                turn.turn_id,
+                source_turn_id,
+                text=heard.text,
+                language=heard.language,
+                speaker_id=turn.speaker_id,
+                said_at=turn.started_at,
+                zone=self._persona.zone,
+                audio_duration_ms=heard.audio_duration_ms,
+            )
+            await sessions.touch_session(db, turn.session_id, now=now)
+
+    async def ended(self, turn: OpenTurn, result: TurnResult, trace: Mapping[str, Any], now: datetime) -> None:
+        """Store the robot's words, the outcome and the trace, together."""
+        words = None
+        if result.reply:
+            words = RobotWords(
+                source_turn_id=await self._source_turn_ids.next_id(),
+                text=result.reply,
+                language=result.language,
+                said_at=now,
+                zone=self._persona.zone,
+                audio_duration_ms=result.speech_duration_ms,
+                interrupted=result.outcome == "interrupted",
+                tool_calls=list(result.tool_calls) or None,
+            )
+        error = result.error
+        async with self._databases.world() as db:
+            await turns.finish_turn(
+                db,
+                turn.turn_id,
+                outcome=result.outcome,
+                ended_at=now,
+                robot=words,
+                emotion=result.emotion,
+                action=result.action,
+                speech_duration_ms=result.speech_duration_ms,
+                latency=dict(result.latency_ms),
+                memory=dict(result.memory),
+                trace=dict(trace),
+                error_code=error.code if error else None,
+                error_message=error.message if error else None,
+            )
+            await sessions.touch_session(db, turn.session_id, now=now)
+
+    async def read(self, turn_id: int) -> StoredTurn | None:
+        """A turn as it is stored now; None when there is none."""
+        async with self._databases.world(write=False) as db:
+            turn = await turns.get_turn(db, turn_id)
+            if turn is None:
+                return None
+            trace = await turns.get_trace(db, turn_id)
+        return StoredTurn(_result(turn, trace or {}), turn.device_id or "", turn.ended_at, trace or {})
+
+    async def close_running_turns(self, now: datetime) -> list[int]:
+        """At start: close what the last process left running, and conversations that have gone quiet; the turns' ids."""
+        async with self._databases.world() as db:
+            closed = await turns.close_running_turns(db, now=now)
+            await sessions.close_idle_sessions(
+                db, now=now, idle_close=timedelta(minutes=self._settings.idle_close_minutes)
+            )
+        return closed
+
+
+def _result(turn: Turn, trace: Mapping[str, Any]) -> TurnResult:
+    error = None
+    if turn.error_code is not None:
+        # A turn that the end of the process cut has no trace, and nothing speaks against trying again.
+        retryable = trace.get("error", {}).get("retryable", turn.error_code == turns.SERVER_STOPPED)
+        error = TurnError(turn.error_code, turn.error_message or "", retryable)
+    return TurnResult(
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        status=turn.status,
+        outcome=turn.outcome,
+        transcript=turn.transcript or "",
+        language=turn.language or "",
+        reply=turn.reply or "",
+        emotion=turn.emotion or "neutral",
+        action=turn.action or "none",
+        speech_duration_ms=turn.speech_duration_ms,
+        memory=turn.memory or {},
+        latency_ms=turn.latency or {},
+        error=error,
+    )

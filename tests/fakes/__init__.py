@@ -1,0 +1,1 @@
+"""Scripted stand-ins for engines and stores, with the same Protocols as the real ones."""
