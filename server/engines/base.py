@@ -9,7 +9,7 @@ Life of an engine: constructed (cheap, imports nothing) -> `start()` (loads and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -156,7 +156,7 @@ class LlmCapabilities:
 class LlmEngine(Engine, Protocol):
     capabilities: LlmCapabilities
 
-    def generate(self, request: LlmRequest) -> AsyncIterator[LlmDelta]:
+    def generate(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
         """Stream one completion. Closing the iterator early (`aclose`) cancels the work. Raises `LlmError`."""
 
     async def count_tokens(self, text: str) -> int:
@@ -187,7 +187,7 @@ class SpeechRequest:
 class TtsEngine(Engine, Protocol):
     capabilities: TtsCapabilities
 
-    def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+    def synthesize(self, request: SpeechRequest) -> AsyncGenerator[AudioChunk, None]:
         """Speak one clause or sentence: one or more chunks of int16 mono at the engine's own rate.
 
         Nothing speakable in the text yields no chunk. Raises `TtsError`.

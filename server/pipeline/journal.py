@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from server.config import SessionSettings
+from server.config_sections import SessionSettings
 from server.context.session_turns import STEP_TURNS, Exchange, SessionTurns
 from server.errors import AuthError
 from server.persona import Persona
@@ -139,7 +139,7 @@ class TurnJournal:
             await turns.finish_turn(
                 db,
                 turn.turn_id,
-                outcome=result.outcome,
+                outcome=result.outcome or "failed",
                 ended_at=now,
                 robot=words,
                 emotion=result.emotion,
@@ -163,7 +163,7 @@ class TurnJournal:
         return StoredTurn(_result(turn, trace or {}), turn.device_id or "", turn.ended_at, trace or {})
 
     async def close_running_turns(self, now: datetime) -> list[int]:
-        """At start: close what the last process left running, and conversations that have gone quiet; the turns' ids."""
+        """At start: close turns that the last process left running, and quiet conversations; the turns' ids."""
         async with self._databases.world() as db:
             closed = await turns.close_running_turns(db, now=now)
             await sessions.close_idle_sessions(

@@ -13,6 +13,8 @@ from typing import Any
 from server.context.session_turns import SessionTurns
 from server.events import Samples, TurnOutcome, TurnStatus
 
+NO_HISTORY = SessionTurns()
+
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
@@ -37,7 +39,7 @@ class OpenTurn:
     device_id: str
     speaker_id: str | None
     started_at: datetime
-    history: SessionTurns = SessionTurns()
+    history: SessionTurns = NO_HISTORY
     """The earlier turns of this session."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ class ToolLoop:
         self._tools = {tool.spec.name: tool for tool in tools[: llm.capabilities.max_tools]}
         self._max_rounds = max_rounds
 
-    async def run(self, request: LlmRequest) -> AsyncIterator[LoopDelta]:
+    async def run(self, request: LlmRequest) -> AsyncGenerator[LoopDelta, None]:
         """Stream the answer's text. One `LlmDone` follows for every model call, so that calls and tokens are counted.
 
         Raises `LlmError`.
@@ -59,8 +59,10 @@ class ToolLoop:
             last = round_number == self._max_rounds
             offered = () if last else tuple(tool.spec for tool in self._tools.values())
             calls: list[LlmToolCall] = []
-            deltas: AsyncIterator[LlmDelta] = self._llm.generate(replace(request, messages=messages, tools=offered))
-            async with aclosing(deltas) as stream:  # type: ignore[type-var]
+            deltas: AsyncGenerator[LlmDelta, None] = self._llm.generate(
+                replace(request, messages=messages, tools=offered)
+            )
+            async with aclosing(deltas) as stream:
                 async for delta in stream:
                     if isinstance(delta, LlmToolCall):
                         calls.append(delta)

@@ -63,7 +63,8 @@ class TurnTrace:
         moments = {
             name: self.marks[name] for name in ("first_token", "first_clause", "first_audio") if name in self.marks
         }
-        return {name: round(value) for name, value in {**durations, **moments, "total": self.now_ms()}.items()}
+        times: dict[str, float] = {**durations, **moments, "total": self.now_ms()}
+        return {name: round(value) for name, value in times.items()}
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -141,7 +141,7 @@ class _Run:
         self._emit = emit
         self.trace = TurnTrace(controller.monotonic)
         self._state = StateMachine()
-        self._heard = Heard("", controller._persona.languages[0])
+        self._heard = Heard("", controller.persona.languages[0])
         self._tool_runs: list[ToolRun] = []
         self._speech_samples = 0
         self._pause_seconds = 0.0
@@ -303,7 +303,7 @@ class _Run:
             with self.trace.span("tts"):
                 async with (
                     asyncio.timeout(self._c.settings.tts_timeout_seconds),
-                    aclosing(self._c.engines.tts.synthesize(request)) as chunks,  # type: ignore[type-var]
+                    aclosing(self._c.engines.tts.synthesize(request)) as chunks,
                 ):
                     started = False
                     async for chunk in chunks:
