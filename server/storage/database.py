@@ -40,8 +40,9 @@ class Database:
     @classmethod
     async def open(cls, path: Path, tree: Tree) -> Self:
         """Create or upgrade the file, then open it. Raises `StorageError`."""
-        await asyncio.to_thread(_prepare, path, tree)
-        return cls(path, sqlite.open_async_engine(path))
+        await asyncio.to_thread(_prepare, path)
+        await upgrade(path, tree)
+        return cls(path, sqlite.open_engine(path))
 
     async def close(self) -> None:
         await self._engine.dispose()
@@ -146,7 +147,7 @@ async def _finish(db: AsyncSession) -> None:
         raise
 
 
-def _prepare(path: Path, tree: Tree) -> None:
+def _prepare(path: Path) -> None:
     try:
         _make_private_folders(path.parent)
         sqlite.ensure_private_file(path)
@@ -155,7 +156,6 @@ def _prepare(path: Path, tree: Tree) -> None:
         raise StorageError(
             f"{path} cannot be opened ({error.strerror}).", hint="Check the disk and the data folder's permissions."
         ) from error
-    upgrade(path, tree)
 
 
 def _make_private_folders(folder: Path) -> None:

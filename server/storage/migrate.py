@@ -1,18 +1,17 @@
-"""Brings a database file up to the newest schema, by Alembic revisions, in one transaction.
+"""Brings a database up to the newest schema, by Alembic revisions, in one transaction.
 
-Two trees: `migrations/server` and `migrations/session`. Blocking: callers on an event loop run it in a thread. Knows no
-table.
+Two trees: `migrations/server` and `migrations/session`. Revisions are given their `op`: Alembic's own is one per
+process, and two worlds may be opened at the same time. Knows no table.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext, MigrationStep
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
@@ -22,43 +21,50 @@ from server.storage import sqlite
 Tree = Literal["server", "session"]
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-# Alembic's `op` and `context` are one per process, so two upgrades may never interleave.
-_one_at_a_time = threading.Lock()
 
 
-def alembic_config(tree: Tree) -> Config:
-    """Alembic's configuration for one tree."""
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS / tree).replace("%", "%%"))
-    return config
+def script_directory(tree: Tree) -> ScriptDirectory:
+    """The revisions of one tree."""
+    folder = _MIGRATIONS / tree
+    return ScriptDirectory(folder, version_locations=[folder / "versions"])
 
 
-def upgrade(path: Path, tree: Tree, revision: str = "head") -> None:
+async def upgrade(path: Path, tree: Tree, revision: str = "head") -> None:
     """Upgrade the database at `path`, which exists (an empty file is a new database).
 
     All or nothing: killed in between, the file is as before. Raises `StorageError`: `storage_newer` when a newer
     version of the server wrote it, else damaged or not ours.
     """
-    config = alembic_config(tree)
     engine = sqlite.open_migration_engine(path)
     try:
-        with _one_at_a_time, engine.begin() as connection:
-            _check_origin(connection, path, tree, ScriptDirectory.from_config(config))
-            config.attributes["connection"] = connection
-            command.upgrade(config, revision)
-            sqlite.check_foreign_keys(connection, path)
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade, path, tree, revision)
     except Exception as error:
         if sqlite.is_database_error(error):
             raise sqlite.storage_error(error, path) from error
         raise
     finally:
-        engine.dispose()
+        await engine.dispose()
 
 
-def _check_origin(connection: Connection, path: Path, tree: Tree, script: ScriptDirectory) -> None:
+def _upgrade(connection: Connection, path: Path, tree: Tree, revision: str) -> None:
+    script = script_directory(tree)
+
+    def steps(heads: Any, _context: MigrationContext) -> Iterable[MigrationStep]:
+        _check_origin(connection, path, tree, script, heads)
+        missing = list(script.iterate_revisions(revision, heads, implicit_base=True))
+        return [MigrationStep.upgrade_from_script(script.revision_map, found) for found in reversed(missing)]
+
+    context = MigrationContext.configure(connection, opts={"script": script, "fn": steps, "transactional_ddl": True})
+    context.run_migrations(op=Operations(context))
+    sqlite.check_foreign_keys(connection, path)
+
+
+def _check_origin(
+    connection: Connection, path: Path, tree: Tree, script: ScriptDirectory, heads: Iterable[str]
+) -> None:
     known = {revision.revision for revision in script.walk_revisions()}
-    heads = MigrationContext.configure(connection).get_current_heads()
-    if not heads and sqlite.table_names(connection) - {"alembic_version"}:
+    if not tuple(heads) and sqlite.table_names(connection) - {"alembic_version"}:
         raise StorageError(
             f"{path} is a database of another program.",
             hint="It was left as it is. Move it away, or use another folder.",

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -30,27 +30,27 @@ _HEADER = b"SQLite format 3\x00"
 _dump_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
-def open_async_engine(path: Path) -> AsyncEngine:
-    """Connections to an existing, migrated database, for the event loop."""
+def open_engine(path: Path) -> AsyncEngine:
+    """Connections to an existing, migrated database."""
+    # Connections are threads here: enough for readers beside one writer.
+    return _engine(path, foreign_keys=True, pool_size=8, max_overflow=24, pool_timeout=30)
+
+
+def open_migration_engine(path: Path) -> AsyncEngine:
+    """One connection for migrations: foreign keys off, since changing a table means rebuilding it."""
+    return _engine(path, foreign_keys=False, poolclass=NullPool)
+
+
+def _engine(path: Path, *, foreign_keys: bool, **pool: Any) -> AsyncEngine:
     # isolation_level None: the driver begins nothing by itself, so that _begin below decides.
     engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}",
+        URL.create("sqlite+aiosqlite", database=str(path)),
         connect_args={"isolation_level": None},
         json_serializer=_dump_json,
-        pool_size=8,
-        max_overflow=24,
-        pool_timeout=30,
+        **pool,
     )
-    event.listen(engine.sync_engine, "connect", partial(_on_connect, foreign_keys=True))
+    event.listen(engine.sync_engine, "connect", partial(_on_connect, foreign_keys=foreign_keys))
     event.listen(engine.sync_engine, "begin", _begin)
-    return engine
-
-
-def open_migration_engine(path: Path) -> Engine:
-    """One blocking connection for migrations: foreign keys off, since changing a table means rebuilding it."""
-    engine = create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None}, poolclass=NullPool)
-    event.listen(engine, "connect", partial(_on_connect, foreign_keys=False))
-    event.listen(engine, "begin", _begin)
     return engine
 
 

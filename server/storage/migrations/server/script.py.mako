@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
@@ -11,5 +11,5 @@ branch_labels = None
 depends_on = None
 
 
-def upgrade() -> None:
+def upgrade(op: Operations) -> None:
     ${upgrades if upgrades else "pass"}
