@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from server.context.session_turns import HistoryTurn
+from server.context.session_turns import Exchange
 from server.engines.base import LlmMessage, ToolSpec
 from server.persona import Persona, PersonaId
 
@@ -85,8 +85,10 @@ _SENTENCE_PATTERNS = {
 _ANY_SENTENCE_PATTERN = r'[^"\\\x00-\x1f。！？!?.]{1,120}[。！？!?.]'
 _WEEKDAYS_JA = "月火水木金土日"
 _WEEKDAYS_EN = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS_EN = ("January", "February", "March", "April", "May", "June")
-_MONTHS_EN += ("July", "August", "September", "October", "November", "December")
+_MONTHS_EN = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 # A clock line costs about 20 tokens to read: it is written again only when the last one is this old.
 _CLOCK_MINUTES = 5
 
@@ -160,7 +162,7 @@ def example_messages(
 
 def turn_messages(
     persona: Persona,
-    history: Sequence[HistoryTurn],
+    history: Sequence[Exchange],
     user_text: str,
     *,
     language: str,
@@ -174,18 +176,20 @@ def turn_messages(
     """
     messages = list(example_messages(persona, tools, tool_examples))
     clock: datetime | None = None
-    new = HistoryTurn("user", user_text, said_at, language)
-    for turn in (*history, new):
-        if turn.role == "robot":
-            # What was cut off reads as cut off; the model goes on from what was heard.
-            reply = f"{turn.text}…" if turn.interrupted else turn.text
-            messages.append(LlmMessage("assistant", answer_text(turn.emotion, turn.action, reply)))
-            continue
-        text = turn.text
-        if clock is None or abs(turn.said_at - clock) >= timedelta(minutes=_CLOCK_MINUTES):
-            clock = turn.said_at
-            text = f"({local_time_text(persona, clock, turn.language)})\n{text}"
-        messages.append(LlmMessage("user", text))
+
+    def user(text: str, at: datetime, spoken: str) -> LlmMessage:
+        nonlocal clock
+        if clock is None or abs(at - clock) >= timedelta(minutes=_CLOCK_MINUTES):
+            clock = at
+            text = f"({local_time_text(persona, at, spoken)})\n{text}"
+        return LlmMessage("user", text)
+
+    for turn in history:
+        messages.append(user(turn.user_text, turn.said_at, turn.language))
+        # What was cut off reads as cut off; the model goes on from what was heard.
+        reply = f"{turn.robot_text}…" if turn.interrupted else turn.robot_text
+        messages.append(LlmMessage("assistant", answer_text(turn.emotion, turn.action, reply)))
+    messages.append(user(user_text, said_at, language))
     return tuple(messages)
 
 
