@@ -108,7 +108,7 @@ def check_data_dir(settings: Settings) -> Finding:
 
 def check_settings(settings: Settings, problem: StackChanError | None) -> Finding:
     if problem is not None:
-        return Finding("Settings", "fail", problem.message, problem.hint or "Correct it, then run this again.")
+        return Finding("Settings", "fail", problem.message, _correct(problem))
     place = str(settings.toml_path) if settings.toml_path.exists() else "defaults and environment (no stackchan.toml)"
     return Finding("Settings", "ok", f"{place}; profile {settings.profile}")
 
@@ -120,7 +120,7 @@ def check_persona(settings: Settings) -> Finding:
     try:
         persona = load_persona(path)
     except StackChanError as error:
-        return Finding("Persona", "fail", error.message, error.hint or "Correct the file, then run this again.")
+        return Finding("Persona", "fail", error.message, _correct(error))
     return Finding("Persona", "ok", f"{persona.name} ({', '.join(persona.languages)}), {path}")
 
 
@@ -224,6 +224,11 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
     if version != __version__:
         return Finding("Server", "warn", f"{detail} (this is {__version__})", "Restart it to run this version.")
     return Finding("Server", "ok", detail)
+
+
+def _correct(problem: StackChanError) -> str:
+    """The first of the mistakes to put right, with the place."""
+    return f"Correct {problem.message.splitlines()[0]}" + (f" {problem.hint}" if problem.hint else "")
 
 
 def _family(host: str) -> int:

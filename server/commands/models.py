@@ -29,7 +29,8 @@ _STATE_STYLES = {
     "installed": "green",
     "not installed": "red",
 }
-_COLUMNS_FOR_LICENCES = 150
+_COLUMNS_BY_WIDTH = ((150, 7), (120, 6), (0, 5))
+"""How many columns of the list fit: (terminal width from, columns), widest first."""
 _WORST_FIRST = ("wrong", "missing", "unverified", "ok")
 
 
@@ -43,8 +44,7 @@ def list_models(data_dir: Path | None, terminal: Terminal) -> ExitCode:
     catalogue = load_catalogue()
     needed = needed_model_ids(settings, catalogue)
     columns: tuple[str, ...] = ("Model", "Kind", "Size", "State", "Needed", "What it is", "Licence")
-    if terminal.out.width < _COLUMNS_FOR_LICENCES:
-        columns = columns[:-1]
+    columns = columns[: next(count for width, count in _COLUMNS_BY_WIDTH if terminal.out.width >= width)]
     table = _table(columns)
     for entry in catalogue:
         state = model_state(downloads.status(settings.model_dir, [entry.id]))

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from server.commands import sound
 from server.commands.answer_view import answer_view
@@ -22,6 +22,9 @@ from server.commands.failures import ExitCode, RefusedError, SoundError, UsageFa
 from server.commands.spoken_input import FileInput, LiveInput, StdinInput, TextInput, decide_input
 from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
 from server.errors import StackChanError
+
+if TYPE_CHECKING:
+    from server.commands.live import Keyboard
 
 _FORMAT_BY_SUFFIX = {".wav": "wav", ".pcm": "pcm", ".raw": "pcm", ".ogg": "opus", ".opus": "opus"}
 
@@ -58,7 +61,7 @@ def talk(options: TalkOptions, terminal: Terminal, *, portaudio: Any | None = No
         on_wait=_wait_printer(terminal),
     )
     with client:
-        conversation = _Conversation(client, options, terminal, portaudio)
+        conversation = Conversation(client, options, terminal, portaudio)
         if isinstance(said, LiveInput):
             return conversation.live()
         if isinstance(said, FileInput):
@@ -67,7 +70,7 @@ def talk(options: TalkOptions, terminal: Terminal, *, portaudio: Any | None = No
         return conversation.turn_from_text(said.text if isinstance(said, TextInput) else text or "")
 
 
-class _Conversation:
+class Conversation:
     """Turns with one server, shown and played one after the other."""
 
     def __init__(self, client: ServerClient, options: TalkOptions, terminal: Terminal, portaudio: Any | None) -> None:
@@ -86,7 +89,7 @@ class _Conversation:
             answer = self._refusals_as_json(lambda: self._client.say_audio(recording, content_type))
         return self._present(answer)
 
-    def live(self) -> ExitCode:
+    def live(self, keyboard: Keyboard | None = None) -> ExitCode:
         """Turns until the end of input or Ctrl-C; a refused turn does not end the conversation."""
         from server.commands.live import Recorder
 
@@ -100,7 +103,7 @@ class _Conversation:
             self._terminal.note(f"No microphone{reason}: type what you want to say. End with Ctrl-D.")
             self._terminal.note("マイクがないので、文字を入力してください。終わりは Ctrl-D です。")
         code = ExitCode.OK
-        recorder = Recorder(self._terminal, self._portaudio)
+        recorder = Recorder(self._terminal, self._portaudio, keyboard)
         for line in recorder.lines("you> " if not can_record else "you (Enter: speak)> "):
             try:
                 if line.strip():
