@@ -1,0 +1,160 @@
+"""Migrations and models agree; every schema that was ever released can be opened with its rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, MetaData, inspect
+
+from server.errors import StorageError
+from server.storage import migrate, sqlite
+from server.storage.database import Databases
+from server.storage.devices import get_device
+from server.storage.ids import IdAllocator
+from server.storage.persisted import PERSISTED, TRANSIENT
+from server.storage.server_tables import ServerTable
+from server.storage.session_tables import SessionTable
+from server.storage.turns import get_trace, get_turn, recent_source_turns
+from tests.storage.house import make_session
+
+pytestmark = pytest.mark.integration
+
+SCHEMAS = Path(__file__).parent / "schemas"
+TREES: dict[migrate.Tree, MetaData] = {"server": ServerTable.metadata, "session": SessionTable.metadata}
+
+
+async def migrated(path: Path, tree: migrate.Tree) -> None:
+    sqlite.ensure_private_file(path)
+    await migrate.upgrade(path, tree)
+
+
+def schema_of(connection: Connection) -> dict[str, object]:
+    """All that SQLite enforces, comparable; Alembic's own comparison sees neither CHECKs nor partial indices."""
+    found = inspect(connection)
+    indices = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+    return {
+        "indices": {name: " ".join(sql.split()) for name, sql in indices},
+        **{
+            table: {
+                "columns": [(item["name"], str(item["type"]), item["nullable"]) for item in found.get_columns(table)],
+                "primary key": found.get_pk_constraint(table)["constrained_columns"],
+                "checks": {item["name"]: item["sqltext"] for item in found.get_check_constraints(table)},
+                "unique": {item["name"]: item["column_names"] for item in found.get_unique_constraints(table)},
+                "foreign keys": {
+                    item["name"]: (item["constrained_columns"], item["referred_table"], item["referred_columns"])
+                    for item in found.get_foreign_keys(table)
+                },
+            }
+            for table in found.get_table_names()
+            if table != "alembic_version"
+        },
+    }
+
+
+@pytest.mark.parametrize("tree", TREES)
+async def test_migrations_and_models_agree(tmp_path: Path, tree: migrate.Tree) -> None:
+    await migrated(tmp_path / "migrated.sqlite", tree)
+    by_migrations = sqlite.open_engine(tmp_path / "migrated.sqlite")
+    by_models = sqlite.open_engine(tmp_path / "models.sqlite")
+    async with by_migrations.connect() as connection:
+        differences = await connection.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync), TREES[tree])
+        )
+        real = await connection.run_sync(schema_of)
+    async with by_models.begin() as connection:
+        await connection.run_sync(TREES[tree].create_all)
+        meant = await connection.run_sync(schema_of)
+    await by_migrations.dispose()
+    await by_models.dispose()
+    assert differences == []
+    assert real == meant
+    assert len(real) > 3
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_every_older_schema_has_an_example(tree: migrate.Tree) -> None:
+    revisions = {script.revision for script in migrate.script_directory(tree).walk_revisions()}
+    assert {path.stem for path in SCHEMAS.glob(f"{tree}_*.sql")} >= {f"{tree}_0001"} | (
+        revisions - {migrate.script_directory(tree).get_current_head()}
+    )
+
+
+def restore(data_dir: Path, server: str, session: str) -> None:
+    world = data_dir / "worlds" / "home"
+    world.mkdir(parents=True)
+    for path, example in ((data_dir / "server.sqlite", server), (world / "session.sqlite", session)):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript((SCHEMAS / f"{example}.sql").read_text(encoding="utf-8"))
+
+
+async def test_oldest_schema_opens_with_its_rows(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0001", "session_0001")
+    async with await Databases.open(tmp_path, "home") as databases:
+        async with databases.server(write=False) as db:
+            device = await get_device(db, "desk")
+        async with databases.world(write=False) as db:
+            turn = await get_turn(db, 41)
+            trace = await get_trace(db, 41)
+            words = await recent_source_turns(db, "01KB9ZZZZZZZZZZZZZZZZZZZZZ", 10)
+        assert await IdAllocator(databases.server, "turn").next_id() == 49
+    assert device is not None
+    assert (device.name, device.kind) == ("机のスタックチャン", "robot")
+    assert turn is not None
+    assert (turn.status, turn.outcome, turn.transcript, turn.emotion) == ("done", "ok", "左を見て", "happy")
+    assert turn.started_at.isoformat() == "2026-11-30T12:00:00.250000+00:00"
+    assert turn.latency == {"asr_ms": 310}
+    assert trace == {"stages": [{"name": "asr", "ms": 310}]}
+    assert [(item.role, item.text) for item in words] == [("user", "左を見て"), ("robot", "見たよ。👀")]
+
+
+async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
+    await migrated(tmp_path / "a.sqlite", "session")
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        before = list(connection.iterdump())
+    await migrated(tmp_path / "a.sqlite", "session")
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        assert list(connection.iterdump()) == before
+
+
+async def test_migration_that_fails_half_way_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_connection: Connection, path: Path) -> None:
+        raise sqlite.damaged(path, "a row points nowhere")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite, "check_foreign_keys", refuse)
+        with pytest.raises(StorageError, match="points nowhere"):
+            await migrated(tmp_path / "a.sqlite", "session")
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+    await migrated(tmp_path / "a.sqlite", "session")
+
+
+async def test_migrated_rows_that_point_nowhere_are_noticed(tmp_path: Path) -> None:
+    await migrated(tmp_path / "a.sqlite", "server")
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        connection.execute("INSERT INTO tokens VALUES ('t', 'h', 'device', 'gone', '2026-01-01 00:00:00', NULL)")
+        connection.commit()
+    with pytest.raises(StorageError, match="a row of tokens points to a missing row of devices"):
+        await migrate.upgrade(tmp_path / "a.sqlite", "server")
+
+
+async def test_everything_that_is_kept_is_in_the_list(tmp_path: Path) -> None:
+    async with await Databases.open(tmp_path, "home") as databases:
+        await make_session(databases)
+    listed = {(item.scope, item.kind, item.name) for item in PERSISTED}
+    assert len(listed) == len(PERSISTED)
+    world = tmp_path / "worlds" / "home"
+    for scope, folder, database in (("server", tmp_path, "server.sqlite"), ("world", world, "session.sqlite")):
+        with closing(sqlite3.connect(folder / database)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        assert {name for kept, kind, name in listed if (kept, kind) == (scope, "table")} == tables
+        for path in folder.iterdir():
+            kind = "folder" if path.is_dir() else "file"
+            assert (scope, kind, path.name) in listed or path.name in TRANSIENT, path
