@@ -1,0 +1,122 @@
+"""`stackchan serve` as a process of its own, its lines as they come. As a script: the same with fake engines.
+
+    python -m tests.commands.serve_process serve --port 0      SERVE_FAKE=fails: the voice does not start
+
+Everything else (settings, storage, HTTP, signals) is the real thing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READY = "Ready in"
+
+
+class ServeProcess:
+    """A running server. `fake`: with fake engines. Ended with the block, by force when it does not end by itself."""
+
+    def __init__(
+        self, data_dir: Path, *arguments: str, fake: bool = True, env: Mapping[str, str] | None = None
+    ) -> None:
+        module = "tests.commands.serve_process" if fake else "server.cli"
+        environment = {**os.environ, "STACKCHAN_DATA_DIR": str(data_dir), "HF_HUB_OFFLINE": "1", **(env or {})}
+        self.data_dir = data_dir
+        self.lines: list[str] = []
+        self._changed = threading.Condition()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, "serve", *(arguments or ("--port", "0"))],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> ServeProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        self._reader.join(10)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, text: str, timeout_seconds: float = 60.0) -> str:
+        """The first line with `text`."""
+        end = time.monotonic() + timeout_seconds
+        with self._changed:
+            while True:
+                found = next((line for line in self.lines if text in line), None)
+                if found is not None:
+                    return found
+                over = self.process.poll() is not None and not self._reader.is_alive()
+                if over or not self._changed.wait(min(0.5, max(0.0, end - time.monotonic()))):
+                    assert time.monotonic() < end and not over, f"no {text!r} in:\n{self.output}"
+
+    def ends(self, timeout_seconds: float = 30.0) -> int:
+        """Its exit code, with every line read."""
+        code = self.process.wait(timeout_seconds)
+        self._reader.join(10)
+        return code
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.ends()
+
+    def talk(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`stackchan talk`, finding this server by its data folder."""
+        return subprocess.run(
+            [sys.executable, "-m", "server.cli", "talk", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "STACKCHAN_DATA_DIR": str(self.data_dir)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+        )
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+
+
+def main() -> None:
+    from server import cli
+    from server.engines import registry
+    from server.errors import TtsError
+    from tests.fakes.engines import FakeTts, fake_engines
+
+    voice = FakeTts()
+    if os.environ.get("SERVE_FAKE") == "fails":
+        voice.start_error = TtsError("The voice is hoarse.", hint="Give it tea.")
+    registry.build_engines = lambda settings, persona: fake_engines(tts=voice)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()
