@@ -26,7 +26,7 @@ from server.api.health import health_router
 from server.api.problems import install_problem_handlers
 from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
-from server.context.prompts import system_message
+from server.context.prompts import stable_prefix
 from server.devices.auth import Authorizer, StoredToken
 from server.devices.endpoint import TurnService, UploadLimits, not_ready, turns_router
 from server.engines.base import Engine, Engines
@@ -143,7 +143,8 @@ def create_app(
 
     install_problem_handlers(app)
     app.include_router(health_router(readiness, __version__))
-    app.include_router(turns_router(service))
+    app.state.turn_service = service
+    app.include_router(turns_router())
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 
@@ -206,7 +207,7 @@ async def _assemble(
             starts.create_task(_start_engine(readiness, kind, engine))
     started = time.perf_counter()
     readiness.tell("prompt", None)
-    await engines.llm.warm_prefix([system_message(persona, ())])
+    await engines.llm.warm_prefix(stable_prefix(persona))
     readiness.tell("prompt", time.perf_counter() - started)
 
     controller = TurnController(engines, persona, journal, _turn_settings(settings), clock=clock)

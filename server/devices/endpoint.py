@@ -7,7 +7,6 @@ here as exceptions and become answers in `api/problems.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -59,7 +58,7 @@ _REQUEST_BODY: dict[str, Any] = {
             "audio/flac": _AUDIO_BODY,
             "audio/ogg": _AUDIO_BODY,
             "audio/mpeg": _AUDIO_BODY,
-            "application/json": {"schema": {"$ref": "#/components/schemas/TextTurn"}},
+            "application/json": {"schema": TextTurn.model_json_schema()},
         },
     }
 }
@@ -76,23 +75,34 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def turns_router(service: Callable[[], TurnService]) -> APIRouter:
-    """The endpoints. `service` raises a `starting` error until the server is ready."""
+def live_service(request: Request) -> TurnService:
+    """The service of this application; `app.state.turn_service` raises a `starting` error until it is ready."""
+    service: TurnService = request.app.state.turn_service()
+    return service
+
+
+async def current_caller(request: Request) -> Caller:
+    return await live_service(request).authorizer.caller(request.headers.get("authorization"))
+
+
+CallerOf = Annotated[Caller, Depends(current_caller)]
+
+
+async def stored_turn(request: Request, turn_id: int, caller: CallerOf) -> StoredTurn:
+    """The turn a path names, if this caller may see it. Raises `NotFoundError`."""
+    stored = await live_service(request).journal.read(turn_id) if 0 < turn_id < 2**63 else None
+    # Somebody else's turn looks like none: a token must not find out which numbers are in use.
+    if stored is None or not caller.may_see(stored.device_id):
+        raise NotFoundError(f"There is no turn {turn_id}.", code="turn_not_found")
+    return stored
+
+
+StoredTurnOf = Annotated[StoredTurn, Depends(stored_turn)]
+
+
+def turns_router() -> APIRouter:
+    """The endpoints; they find their service through `live_service`."""
     router = APIRouter(prefix="/v1/turns", tags=["turns"], dependencies=[Depends(HTTPBearer(auto_error=False))])
-
-    async def current_caller(request: Request) -> Caller:
-        return await service().authorizer.caller(request.headers.get("authorization"))
-
-    CallerOf = Annotated[Caller, Depends(current_caller)]
-
-    async def stored_turn(turn_id: int, caller: CallerOf) -> StoredTurn:
-        stored = await service().journal.read(turn_id) if 0 < turn_id < 2**63 else None
-        # Somebody else's turn looks like none: a token must not find out which numbers are in use.
-        if stored is None or not caller.may_see(stored.device_id):
-            raise NotFoundError(f"There is no turn {turn_id}.", code="turn_not_found")
-        return stored
-
-    StoredTurnOf = Annotated[StoredTurn, Depends(stored_turn)]
 
     @router.post(
         "",
@@ -118,7 +128,7 @@ def turns_router(service: Callable[[], TurnService]) -> APIRouter:
         the answer is 200 with `outcome: no_speech`, and the model is not asked. The user's words are stored before the
         reply is made; a model that fails gives 200 with `outcome: failed`, a spoken apology, and `error`.
         """
-        live = service()
+        live = live_service(request)
         device, label = device_of(caller, device_id), session_label_of(session_id)
         turn_request = await _read_request(request, live.limits, device, label)
         started = await live.runner.start(turn_request)
@@ -130,9 +140,9 @@ def turns_router(service: Callable[[], TurnService]) -> APIRouter:
     }
 
     @router.get("/{turn_id}", response_model=TurnAnswer, summary="Read a turn again", responses=not_found)
-    async def get_turn(stored: StoredTurnOf) -> TurnAnswer:
+    async def get_turn(request: Request, stored: StoredTurnOf) -> TurnAnswer:
         """The same object that `POST` gave; while the turn runs, `status` is `running` and the reply is empty."""
-        live = service()
+        live = live_service(request)
         result = stored.result
         if live.speech.has_expired(stored.ended_at.timestamp() if stored.ended_at else float("inf")):
             answer = turn_answer(result, live.speech_sample_rate_hz)
@@ -156,10 +166,10 @@ def turns_router(service: Callable[[], TurnService]) -> APIRouter:
         },
     )
     async def get_audio(
-        stored: StoredTurnOf, format: SpeechFormat = "wav", rate: Literal["16000", "24000"] = "24000"
+        request: Request, stored: StoredTurnOf, format: SpeechFormat = "wav", rate: Literal["16000", "24000"] = "24000"
     ) -> StreamingResponse:
         """The reply as WAV, raw 16-bit PCM or Ogg-Opus, mono. It may be asked for while the turn still runs."""
-        live = service()
+        live = live_service(request)
         try:
             stream = await live.speech.open(stored.result.turn_id)
         except NotFoundError:

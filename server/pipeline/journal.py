@@ -127,7 +127,7 @@ class TurnJournal:
             words = RobotWords(
                 source_turn_id=await self._source_turn_ids.next_id(),
                 text=result.reply,
-                language=result.language,
+                language=result.language or self._persona.languages[0],
                 said_at=now,
                 zone=self._persona.zone,
                 audio_duration_ms=result.speech_duration_ms,

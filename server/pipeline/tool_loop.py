@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from server.context.prompts import tool_result_message
-from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
+from server.engines.base import LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import StackChanError
 
 _log = logging.getLogger(__name__)
@@ -59,9 +59,7 @@ class ToolLoop:
             last = round_number == self._max_rounds
             offered = () if last else tuple(tool.spec for tool in self._tools.values())
             calls: list[LlmToolCall] = []
-            deltas: AsyncGenerator[LlmDelta, None] = self._llm.generate(
-                replace(request, messages=messages, tools=offered)
-            )
+            deltas = self._llm.generate(replace(request, messages=messages, tools=offered))
             async with aclosing(deltas) as stream:
                 async for delta in stream:
                     if isinstance(delta, LlmToolCall):

@@ -47,6 +47,7 @@ from server.pipeline.sentences import SentenceCutter
 from server.pipeline.state import StateMachine
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
 from server.pipeline.trace import TurnTrace
+from server.storage.types import clean_text
 
 _log = logging.getLogger(__name__)
 
@@ -178,7 +179,7 @@ class _Run:
         """The user's words, or None when there are none to answer."""
         languages = self._c.persona.languages
         if self._request.text is not None:
-            text = self._request.text.strip()
+            text = clean_text(self._request.text).strip()
             return Heard(text, _written_language(text, languages)) if text else None
         assert self._request.samples is not None
         with self.trace.span("vad"):
@@ -191,9 +192,10 @@ class _Run:
                     transcription = await self._c.engines.asr.transcribe(utterance.samples, languages=languages)
             except TimeoutError:
                 raise AsrError("Hearing took too long.", code="asr_timeout", retryable=True) from None
-        if not transcription.text:
+        text = clean_text(transcription.text).strip()
+        if not text:
             return None
-        return Heard(transcription.text, transcription.language, round(utterance.duration_seconds * 1000))
+        return Heard(text, transcription.language, round(utterance.duration_seconds * 1000))
 
     async def _answer(self) -> Answer:
         """Think and speak at once: the voice reads each piece while the model writes the next."""
@@ -346,7 +348,7 @@ class _Run:
             status="failed" if failed else "done",
             outcome=outcome,  # type: ignore[arg-type]
             transcript=self._heard.text,
-            language=self._heard.language,
+            language=self._heard.language if self._heard.text else "",
             reply=answer.reply,
             emotion=answer.emotion,
             action=answer.action,
