@@ -1,0 +1,68 @@
+"""What the page's files promise, without a browser: nothing inline, nothing from elsewhere, all translated."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+WEB = Path(__file__).parents[2] / "server" / "web"
+FILES = sorted(WEB.iterdir())
+
+
+def texts() -> dict[str, list[str]]:
+    lines = re.findall(r'^ {2}("[\w.]+"): (\[.*\]),$', (WEB / "text.js").read_text(encoding="utf-8"), re.MULTILINE)
+    return {json.loads(key): json.loads(value) for key, value in lines}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_nothing_comes_from_elsewhere(path: Path) -> None:
+    addresses = re.findall(r"(?:https?:)?//[\w-]+\.[\w./-]+", path.read_text(encoding="utf-8"))
+    assert set(addresses) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_page_has_no_inline_script_style_or_handler() -> None:
+    page = (WEB / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", page) == []
+
+
+def test_files_the_page_names_exist() -> None:
+    page = (WEB / "index.html").read_text(encoding="utf-8")
+    modules = [(WEB / name).read_text(encoding="utf-8") for name in ("app.js", "face.js", "sound.js", "text.js")]
+    named = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r'from "\./([^"]+)"', "".join(modules))
+    assert len(named) >= 6
+    assert [name for name in named if not (WEB / name).is_file()] == []
+
+
+def test_server_words_enter_as_text_only() -> None:
+    scripts = "".join(path.read_text(encoding="utf-8") for path in FILES if path.suffix == ".js")
+    assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", scripts) == []
+
+
+def test_every_word_exists_in_both_languages() -> None:
+    for key, words in texts().items():
+        assert len(words) == 2, key
+        assert all(words), key
+        holes = [sorted(re.findall(r"\{\w+\}", each)) for each in words]
+        assert holes[0] == holes[1], key
+
+
+def test_every_word_asked_for_exists() -> None:
+    page, app = ((WEB / name).read_text(encoding="utf-8") for name in ("index.html", "app.js"))
+    asked = re.findall(r'data-t(?:-label)?="([^"]+)"', page) + re.findall(r'text\("([\w.]+)"', app)
+    asked += re.findall(r'say\((?:\$\("[^"]*"\)[^,"]*|\w+|add\([^()]*\)), "([\w.]+)"', app)
+    asked += [f"error.{code}" for code in re.findall(r'new Problem\("(\w+)"\)', app)]
+    assert len(asked) > 20
+    assert sorted(set(asked) - set(texts())) == []
+
+
+def test_the_emotions_and_actions_of_the_default_persona_have_words() -> None:
+    emotions = ["neutral", "happy", "sad", "angry", "doubt", "sleepy", "surprised"]
+    actions = ["nod", "shake", "look_left", "look_right", "look_up", "look_down", "tilt", "dance", "sleep"]
+    wanted = {f"emotion.{name}" for name in emotions} | {f"action.{name}" for name in actions}
+    assert wanted <= set(texts())
