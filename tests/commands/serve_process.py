@@ -70,9 +70,9 @@ class ServeProcess:
                 found = next((line for line in self.lines if text in line), None)
                 if found is not None:
                     return found
-                over = self.process.poll() is not None and not self._reader.is_alive()
-                if over or not self._changed.wait(min(0.5, max(0.0, end - time.monotonic()))):
-                    assert time.monotonic() < end and not over, f"no {text!r} in:\n{self.output}"
+                over = not self._reader.is_alive() or time.monotonic() > end
+                assert not over, f"no {text!r} in:\n{self.output}"
+                self._changed.wait(0.5)
 
     def ends(self, timeout_seconds: float = 30.0) -> int:
         """Its exit code, with every line read."""

@@ -1,0 +1,76 @@
+"""What is written to a terminal, and what to a pipe."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from server.commands.failures import PortError
+from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
+
+pytestmark = pytest.mark.unit
+
+
+def console(*, terminal: bool = False, encoding: str = "utf-8", **environment: str) -> Console:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", write_through=True)
+    return Console(file=file, width=40, force_terminal=terminal, _environ={"TERM": "xterm-256color", **environment})
+
+
+def written(screen: Console) -> str:
+    assert isinstance(screen.file, io.TextIOWrapper)
+    buffer = screen.file.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode(screen.file.encoding)
+
+
+def test_an_error_says_what_and_what_to_do() -> None:
+    screen = console()
+    show_error(
+        Terminal(screen, screen), PortError("Port 8000 [in] use by a very long name of a program", hint="Choose")
+    )
+    assert written(screen) == "✗ Port 8000 [in] use by a very long name of a program  [port_in_use]\n→ Choose\n"
+
+
+def test_an_error_is_red_on_a_terminal_and_plain_with_no_color() -> None:
+    coloured, plain = console(terminal=True), console(terminal=True, NO_COLOR="1")
+    for screen in (coloured, plain):
+        show_error(Terminal(screen, screen), PortError("x"))
+    assert "\x1b[1;31m" in written(coloured)
+    assert "31m" not in written(plain)
+
+
+def test_a_terminal_without_unicode_gets_ascii_marks() -> None:
+    screen = console(encoding="ascii")
+    show_error(Terminal(screen, screen), PortError("x", hint="y"))
+    assert written(screen) == "x x  [port_in_use]\n-> y\n"
+    assert not speaks_unicode(screen)
+    assert speaks_unicode(console())
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("こんにちは\nrobot", "こんにちは\nrobot"),
+        ("\x1b[31mred\x1b[0m", " [31mred [0m"),
+        ("a\x07b\x9bc\rd", "a b c d"),
+        ("👩‍👩‍👧 e\u0301", "👩‍👩‍👧 e\u0301"),
+        ("\ud800", " "),
+    ],
+)
+def test_control_characters_are_taken_out(text: str, safe: str) -> None:
+    assert printable(text) == safe
+
+
+def test_lines_are_never_wrapped_or_read_as_markup() -> None:
+    screen = console()
+    Terminal(screen, screen).say("[red]" + "x" * 100 + "[/red]")
+    assert written(screen) == "[red]" + "x" * 100 + "[/red]\n"
+
+
+def test_a_pipe_sees_no_spinner() -> None:
+    screen = console()
+    with Terminal(screen, screen).waiting("thinking"):
+        pass
+    assert written(screen) == ""
