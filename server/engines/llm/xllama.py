@@ -269,8 +269,8 @@ class XllamaLlm:
             except RuntimeError:  # the loop is closed: nobody reads any more
                 stop.set()
 
-        server = self._server
-        work = self._generators.submit(_complete, server, body, post, stop)
+        # The server is not kept in this frame: closing must free it even while somebody still holds this iterator.
+        work = self._generators.submit(_complete, self._server, body, post, stop)
         work.add_done_callback(lambda done: post(_end(done)))
         self._stops.add(stop)
         try:
