@@ -7,6 +7,7 @@ what the modules do nor whether their libraries are installed. `tests/test_archi
 from __future__ import annotations
 
 import ast
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ MODEL_LIBRARIES = (
 # Top-level package of a library: the rooms that may import it, as dotted prefixes below the root package.
 FENCES: dict[str, tuple[str, ...]] = {
     "fastapi": ("app", "devices", "api"),
+    "fastapi_offline": ("app",),
     "starlette": ("app", "devices", "api"),
     "alembic": ("storage",),
     "sqlalchemy": ("storage",),
@@ -152,11 +154,11 @@ def oversized(folder: Path) -> list[str]:
 
 
 def missing_docstrings(package: Path) -> list[str]:
-    """Modules that do not say what they do."""
+    """Modules that do not say what they do. An empty `__init__.py` does nothing and may stay silent."""
     return [
         f"{path.relative_to(package)}: no module docstring"
         for path, tree in _modules(package)
-        if not ast.get_docstring(tree)
+        if not ast.get_docstring(tree) and (tree.body or path.name != "__init__.py")
     ]
 
 
@@ -179,6 +181,17 @@ def module_level_state(package: Path) -> list[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Global):
                 found.append(_line(package, path, node, f"global {', '.join(node.names)}"))
+    return found
+
+
+def imported_packages(folder: Path) -> dict[str, str]:
+    """Top-level packages imported in `folder` that are neither Python's own nor relative: one file for each."""
+    found: dict[str, str] = {}
+    for path, tree in _modules(folder):
+        for _, module in _imports(tree):
+            package = module.partition(".")[0]
+            if package not in sys.stdlib_module_names:
+                found.setdefault(package, str(path.relative_to(folder)))
     return found
 
 

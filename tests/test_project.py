@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +27,8 @@ pytestmark = pytest.mark.unit
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DECLARED = house_rules.declared_dependencies(ROOT / "pyproject.toml")
-MARKS = {marker.partition(":")[0] for marker in PYPROJECT["tool"]["pytest"]["ini_options"]["markers"]}
+# `browser` says what a test needs besides; the other marks say what kind it is.
+MARKS = {marker.partition(":")[0] for marker in PYPROJECT["tool"]["pytest"]["ini_options"]["markers"]} - {"browser"}
 SCRIPTS = sorted(path for folder in ("scripts", ".ci") for path in (ROOT / folder).iterdir() if path.is_file())
 TEST_MODULES = sorted((ROOT / "tests").rglob("test_*.py"))
 # Folders that exist on one machine only: homes, and the roots of build machines and containers.
@@ -98,8 +102,6 @@ def test_pins_fit_every_machine() -> None:
 
 def test_installed_packages_are_pinned() -> None:
     """Everything the installed extras bring is in constraints.txt, so that two machines get the same."""
-    from importlib.metadata import PackageNotFoundError, requires
-
     waiting = [Requirement(line) for lines in DECLARED.values() for line in lines]
     seen: set[tuple[str, frozenset[str]]] = set()
     unpinned = set()
@@ -122,6 +124,23 @@ def test_installed_packages_are_pinned() -> None:
             if not inner.marker or any(inner.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(inner)
     assert unpinned == set()
+
+
+@pytest.mark.parametrize(("folder", "groups"), [("server", set(DECLARED) - {"dev"}), ("tests", set(DECLARED))])
+def test_everything_imported_is_declared(folder: str, groups: set[str]) -> None:
+    """A package that is imported is a dependency, or the first thing one of them brings (SQLAlchemy under SQLModel)."""
+    distributions = packages_distributions()
+    allowed = {canonicalize_name(Requirement(line).name) for group in groups for line in DECLARED[group]}
+    for name in list(allowed):
+        with contextlib.suppress(PackageNotFoundError):
+            allowed |= {canonicalize_name(Requirement(line).name) for line in requires(name) or ()}
+    undeclared = {
+        package: file
+        for package, file in house_rules.imported_packages(ROOT / folder).items()
+        if package not in ("server", "tests")
+        and not allowed.intersection(canonicalize_name(name) for name in distributions.get(package, ()))
+    }
+    assert undeclared == {}
 
 
 # Papers
@@ -173,8 +192,9 @@ def test_every_script_is_executable_and_says_what_it_does(script: Path) -> None:
     ids=lambda p: p.name,
 )
 def test_every_command_has_help(script: Path, tmp_path: Path) -> None:
+    python = script.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")
     result = subprocess.run(
-        [script, "--help"],
+        [sys.executable, script, "--help"] if python else [script, "--help"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -190,22 +210,44 @@ def test_every_command_has_help(script: Path, tmp_path: Path) -> None:
 # Tests
 
 
-def declared_marks(source: str) -> set[str]:
-    """The marks a test module puts on all its tests with `pytestmark`."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "pytestmark" for target in node.targets):
-            return {inner.attr for inner in ast.walk(node.value) if isinstance(inner, ast.Attribute)} - {"mark"}
-    return set()
+def undeclared_tests(source: str) -> list[str]:
+    """Tests of a module with no kind, or more than one: from `pytestmark`, their class, or themselves."""
+    body = ast.parse(source).body
+    whole = {
+        mark
+        for node in body
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "pytestmark" for target in node.targets)
+        for mark in marks_in([node.value])
+    }
+
+    def wrong(nodes: list[ast.stmt], outer: set[str]) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                yield from wrong(node.body, outer | marks_in(node.decorator_list))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                kinds = outer | marks_in(node.decorator_list)
+                if node.name.startswith("test") and len(kinds) != 1:
+                    yield node.name
+
+    return list(wrong(body, whole))
+
+
+def marks_in(nodes: list[ast.expr]) -> set[str]:
+    inner = [node for outer in nodes for node in ast.walk(outer)]
+    return {node.attr for node in inner if isinstance(node, ast.Attribute)} & MARKS
 
 
 @pytest.mark.parametrize("module", TEST_MODULES, ids=lambda path: str(path.relative_to(ROOT / "tests")))
-def test_every_test_module_declares_its_kind(module: Path) -> None:
-    assert len(declared_marks(module.read_text(encoding="utf-8")) & MARKS) == 1
+def test_every_test_declares_its_kind(module: Path) -> None:
+    assert undeclared_tests(module.read_text(encoding="utf-8")) == []
 
 
-def test_a_module_without_kind_is_noticed() -> None:
-    assert declared_marks("import pytest\npytestmark = [pytest.mark.models, pytest.mark.slow]\n") & MARKS == {"models"}
-    assert declared_marks("import pytest\n@pytest.mark.unit\ndef test_x(): ...\n") == set()
+def test_a_test_without_kind_is_noticed() -> None:
+    whole = "pytestmark = [pytest.mark.integration, pytest.mark.browser]\ndef test_a(): ...\n"
+    assert undeclared_tests(whole) == []
+    assert undeclared_tests("@pytest.mark.unit\ndef test_a(): ...\nasync def test_b(): ...\n") == ["test_b"]
+    assert undeclared_tests(whole + "@pytest.mark.unit\ndef test_b(): ...\n") == ["test_b"]
+    assert undeclared_tests("@pytest.mark.models\nclass TestA:\n    def test_a(self): ...\n") == []
 
 
 # Tidiness, the part of scripts/check that is our own
