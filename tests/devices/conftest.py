@@ -53,8 +53,6 @@ def serve(tmp_path) -> Callable[..., Any]:
         try:
             async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=10) as client:
                 if wait:
-                    while not server.started:
-                        await asyncio.sleep(0.01)
                     await asyncio.wait_for(app.state.readiness.wait(), 10)
                 yield LiveServer(app, url, client, fakes)
         finally:
@@ -63,3 +61,19 @@ def serve(tmp_path) -> Callable[..., Any]:
             listener.close()
 
     return start
+
+
+def code(response: httpx2.Response) -> tuple[int, str]:
+    body = response.json()
+    assert set(body["error"]) == {"code", "message", "retryable", "hint"}
+    return response.status_code, body["error"]["code"]
+
+
+async def first_turn(live: LiveServer) -> int:
+    """The id of the turn that has just begun; ids of a fresh server begin low."""
+    for _ in range(200):
+        for turn_id in range(1, 5):
+            if (await live.client.get(f"/v1/turns/{turn_id}")).status_code == 200:
+                return turn_id
+        await asyncio.sleep(0.01)
+    raise AssertionError("no turn began")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import wave
 
 import av
-import httpx2
 import numpy as np
 import pytest
 
 from server.audio.codec import encode_wav
 from server.engines.base import LlmDone, LlmText
 from server.errors import AsrError, LlmError, TtsError
-from tests.devices.conftest import TOKEN
-from tests.fakes.engines import ANSWER, FakeAsr, FakeEngine, FakeLlm, FakeTts, FakeVad, answer
+from tests.devices.conftest import code, first_turn
+from tests.fakes.engines import ANSWER, FakeAsr, FakeLlm, FakeTts
 
 pytestmark = pytest.mark.integration
 
@@ -36,12 +34,6 @@ def encoded(container: str, codec: str, rate_hz: int = 16_000) -> bytes:
             output.mux(stream.encode(piece))
         output.mux(stream.encode(None))
     return file.getvalue()
-
-
-def code(response) -> tuple[int, str]:
-    body = response.json()
-    assert set(body["error"]) == {"code", "message", "retryable", "hint"}
-    return response.status_code, body["error"]["code"]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +107,6 @@ async def test_a_failing_engine_is_an_answer_not_a_crash(serve, engines, error_c
     assert again.json() == seen
 
 
-# --- sound ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("rate", [16000, 24000])
 async def test_the_reply_as_wav(serve, rate):
     async with serve() as live:
@@ -164,16 +153,6 @@ async def test_sound_streams_while_the_turn_still_runs(serve):
     assert len(sound) == 48 * turn["audio"]["duration_ms"]
 
 
-async def first_turn(live) -> int:
-    """The id of the turn that has just begun; ids of a fresh server begin low."""
-    for _ in range(200):
-        for turn_id in range(1, 5):
-            if (await live.client.get(f"/v1/turns/{turn_id}")).status_code == 200:
-                return turn_id
-        await asyncio.sleep(0.01)
-    raise AssertionError("no turn began")
-
-
 async def test_sound_is_kept_for_its_time_only(serve):
     async with serve(env={"STACKCHAN_SPEECH__KEEP_MINUTES": "0"}) as live:
         turn = (await live.client.post("/v1/turns", json={"text": "hi"})).json()
@@ -191,290 +170,3 @@ async def test_an_unknown_format_or_rate_is_refused(serve, query):
         turn = (await live.client.post("/v1/turns", json={"text": "hi"})).json()
         response = await live.client.get(f"/v1/turns/{turn['turn_id']}/audio?{query}")
     assert code(response) == (422, "body_invalid")
-
-
-# --- who may what --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("authorization", "expected"),
-    [
-        (None, (401, "token_missing")),
-        ("", (401, "token_missing")),
-        ("Bearer", (401, "token_missing")),
-        ("Bearer wrong", (401, "token_invalid")),
-        (f"Basic {TOKEN}", (401, "token_invalid")),
-        (f"Bearer {TOKEN}x", (401, "token_invalid")),
-        ("Bearer トークン".encode(), (401, "token_invalid")),
-    ],
-)
-async def test_without_the_right_token_nothing_is_answered(serve, authorization, expected):
-    async with serve() as live, httpx2.AsyncClient(base_url=live.url) as stranger:
-        headers = {"Device-Id": "desk"} | ({"Authorization": authorization} if authorization is not None else {})
-        for request in (
-            stranger.build_request("POST", "/v1/turns", json={"text": "hi"}, headers=headers),
-            stranger.build_request("GET", "/v1/turns/1", headers=headers),
-            stranger.build_request("GET", "/v1/turns/1/audio", headers=headers),
-            stranger.build_request("GET", "/v1/turns/1/trace", headers=headers),
-        ):
-            response = await stranger.send(request)
-            assert code(response) == expected
-            assert response.headers["www-authenticate"] == "Bearer"
-    assert live.engines.llm.requests == []
-
-
-@pytest.mark.parametrize("device", ["", "a b", "x" * 65, "ロボット".encode(), "../etc"])
-async def test_a_bad_device_id_is_named(serve, device):
-    async with serve() as live:
-        response = await live.client.post("/v1/turns", json={"text": "hi"}, headers={"Device-Id": device})
-    assert code(response) == (400, "device_id_invalid")
-
-
-async def test_a_missing_device_id_is_named(serve):
-    async with serve() as live, httpx2.AsyncClient(base_url=live.url) as client:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        response = await client.post("/v1/turns", json={"text": "hi"}, headers=headers)
-    assert code(response) == (400, "device_id_missing")
-
-
-@pytest.mark.parametrize("label", ["", "a b", "x" * 129])
-async def test_a_bad_session_label_is_named(serve, label):
-    async with serve() as live:
-        response = await live.client.post("/v1/turns", json={"text": "hi"}, headers={"Session-Id": label})
-    assert code(response) == (400, "session_id_invalid")
-
-
-# --- bad input -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "expected"),
-    [
-        (b"not audio at all", "audio/wav", (422, "audio_invalid")),
-        (b"RIFF", "audio/wav", (422, "audio_invalid")),
-        (b"", "audio/wav", (422, "audio_empty")),
-        (b"", "audio/pcm;rate=16000", (422, "audio_empty")),
-        (b"\x00" * 320, "audio/pcm;rate=banana", (415, "audio_unsupported")),
-        (b"\x00" * 320, "video/mp4", (415, "body_unsupported")),
-        (b"<html></html>", "text/html", (415, "body_unsupported")),
-        (b"{", "application/json", (422, "body_invalid")),
-        (b"[]", "application/json", (422, "body_invalid")),
-        (b'{"text": 5}', "application/json", (422, "body_invalid")),
-        (b'{"text": "hi", "extra": 1}', "application/json", (422, "body_invalid")),
-        (b'{"text": "  "}', "application/json", (422, "text_empty")),
-        (json.dumps({"text": "あ" * 2001}).encode(), "application/json", (413, "text_too_long")),
-        (b"\x00\x01" * 16_000 * 61, "audio/pcm;rate=16000", (413, "audio_too_long")),
-        (b"\x00" * (4 * 1024**2 + 1), "audio/pcm;rate=48000", (413, "audio_too_large")),
-    ],
-)
-async def test_bad_input_gets_a_code_and_no_turn(serve, body, content_type, expected):
-    async with serve() as live:
-        response = await live.client.post("/v1/turns", content=body, headers={"Content-Type": content_type})
-        good = await live.client.post("/v1/turns", json={"text": "hi"})
-    assert code(response) == expected
-    assert good.status_code == 200
-    assert len(live.engines.llm.requests) == 1
-
-
-async def test_a_body_without_length_is_cut_at_the_limit(serve):
-    async def endless():
-        for _ in range(200):
-            yield b"\x00" * 65_536
-
-    async with serve() as live:
-        response = await live.client.post("/v1/turns", content=endless(), headers={"Content-Type": "audio/wav"})
-    assert code(response) == (413, "audio_too_large")
-
-
-@pytest.mark.parametrize("turn_id", ["999", "0", "-1", str(2**63), str(10**40)])
-async def test_an_unknown_turn_is_404(serve, turn_id):
-    async with serve() as live:
-        for tail in ("", "/audio", "/trace"):
-            response = await live.client.get(f"/v1/turns/{turn_id}{tail}")
-            assert code(response) == (404, "turn_not_found")
-
-
-async def test_a_turn_number_that_is_no_number(serve):
-    async with serve() as live:
-        assert code(await live.client.get("/v1/turns/abc")) == (422, "body_invalid")
-
-
-@pytest.mark.parametrize(
-    "text", ["😀👨‍👩‍👧", "\u202eabc", "a\x00b", "é" * 500, "', DROP TABLE turns; --", "\u3000あ\u3000"]
-)
-async def test_odd_text_is_kept_as_it_was(serve, text):
-    async with serve() as live:
-        response = await live.client.post("/v1/turns", json={"text": text})
-        again = await live.client.get(f"/v1/turns/{response.json()['turn_id']}")
-    assert response.status_code == 200
-    assert again.json()["transcript"] == response.json()["transcript"]
-    assert response.json()["transcript"].replace("\x00", "") == text.strip().replace("\x00", "")
-
-
-async def test_a_lone_surrogate_is_no_crash(serve):
-    async with serve() as live:
-        body = b'{"text": "a\\ud800b"}'
-        response = await live.client.post("/v1/turns", content=body, headers={"Content-Type": "application/json"})
-    assert response.status_code in (200, 422)
-    assert "internal" not in response.text
-
-
-# --- at once -------------------------------------------------------------------------------------------------------
-
-
-async def test_a_busy_device_gets_409_and_others_go_on(serve):
-    gate = asyncio.Event()
-    async with serve(llm=FakeLlm(scripts=[[gate, *answer()]])) as live:
-        first = asyncio.create_task(live.client.post("/v1/turns", json={"text": "hi"}))
-        await first_turn(live)
-        busy = await live.client.post("/v1/turns", json={"text": "again"})
-        other = asyncio.create_task(
-            live.client.post("/v1/turns", json={"text": "me too"}, headers={"Device-Id": "kitchen"})
-        )
-        gate.set()
-        assert code(busy) == (409, "device_busy")
-        assert busy.json()["error"]["retryable"] is True
-        assert (await first).status_code == 200
-        assert (await other).status_code == 200
-        assert (await live.client.post("/v1/turns", json={"text": "now"})).status_code == 200
-
-
-async def test_too_many_turns_get_429_with_a_time(serve):
-    gate = asyncio.Event()
-    async with serve(llm=FakeLlm(scripts=[[gate, *answer()]]), env={"STACKCHAN_LIMITS__QUEUED_TURNS": "1"}) as live:
-        posts = [
-            asyncio.create_task(live.client.post("/v1/turns", json={"text": "hi"}, headers={"Device-Id": f"d{n}"}))
-            for n in range(4)
-        ]
-        done, _ = await asyncio.wait(posts, timeout=5, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.sleep(0.1)
-        gate.set()
-        answers = [await post for post in posts]
-    refused = [response for response in answers if response.status_code == 429]
-    assert len(done) >= 1
-    assert len(refused) == 2
-    assert code(refused[0]) == (429, "overloaded")
-    assert int(refused[0].headers["retry-after"]) >= 1
-    assert sorted(response.status_code for response in answers) == [200, 200, 429, 429]
-
-
-async def test_a_device_that_hangs_up_does_not_stop_its_turn(serve):
-    gate = asyncio.Event()
-    async with serve(llm=FakeLlm(scripts=[[gate, *answer()]])) as live:
-        post = asyncio.create_task(live.client.post("/v1/turns", json={"text": "hi"}))
-        turn_id = await first_turn(live)
-        post.cancel()
-        await asyncio.gather(post, return_exceptions=True)
-        gate.set()
-        for _ in range(200):
-            turn = (await live.client.get(f"/v1/turns/{turn_id}")).json()
-            if turn["status"] != "running":
-                break
-            await asyncio.sleep(0.01)
-    assert (turn["status"], turn["reply"]) == ("done", "今日はいい天気だから、散歩に行こうよ。")
-
-
-# --- start, context, trace -----------------------------------------------------------------------------------------
-
-
-async def test_while_models_load_the_server_says_so(serve):
-    class Slow(FakeVad):
-        def __init__(self):
-            super().__init__()
-            self.gate = asyncio.Event()
-
-        async def start(self):
-            await self.gate.wait()
-
-    vad = Slow()
-    async with serve(vad=vad, wait=False) as live:
-        for _ in range(200):
-            try:
-                health = await live.client.get("/healthz")
-                break
-            except httpx2.ConnectError:
-                await asyncio.sleep(0.01)
-        ready = await live.client.get("/readyz")
-        turn = await live.client.post("/v1/turns", json={"text": "hi"})
-        vad.gate.set()
-        await live.app.state.readiness.wait()
-        after = await live.client.get("/readyz")
-    assert (health.status_code, health.json()["status"]) == (200, "ok")
-    assert (ready.status_code, ready.json()) == (503, {"status": "starting"})
-    assert code(turn) == (503, "starting")
-    assert "retry-after" in turn.headers
-    assert (after.status_code, after.json()) == (200, {"status": "ready"})
-
-
-async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serve):
-    asr = FakeAsr()
-    asr.start_error = AsrError("no model here")
-    async with serve(asr=asr) as live:
-        ready = await live.client.get("/readyz")
-        turn = await live.client.post("/v1/turns", json={"text": "hi"})
-    assert ready.json() == {"status": "failed", "error": {"code": "asr_failed", "message": "no model here"}}
-    assert code(turn) == (503, "starting")
-    assert "no model here" in turn.json()["error"]["message"]
-    engines: list[FakeEngine] = list(live.engines.all())
-    assert [engine.closed for engine in engines] == [1] * 5
-
-
-async def test_engines_are_started_once_warmed_and_closed(serve):
-    async with serve() as live:
-        assert [engine.started for engine in live.engines.all()] == [1] * 5
-        assert live.engines.llm.warmed[0].role == "system"
-    assert [engine.closed for engine in live.engines.all()] == [1] * 5
-
-
-async def test_the_model_sees_the_conversation_so_far_and_only_its_own(serve):
-    async with serve() as live:
-        first = (await live.client.post("/v1/turns", json={"text": "一つ目"})).json()
-        second = (await live.client.post("/v1/turns", json={"text": "二つ目"})).json()
-        other = {"Device-Id": "kitchen"}
-        third = (await live.client.post("/v1/turns", json={"text": "台所"}, headers=other)).json()
-        fresh = (await live.client.post("/v1/turns", json={"text": "三つ目"}, headers={"Session-Id": "new"})).json()
-    prompts = ["\n".join(m.content for m in request.messages[1:]) for request in live.engines.llm.requests]
-    assert "一つ目" in prompts[1]
-    assert "今日はいい天気だから" in prompts[1]
-    assert "一つ目" not in prompts[2]
-    assert "一つ目" not in prompts[3]
-    assert first["session_id"] == second["session_id"]
-    assert len({first["session_id"], third["session_id"], fresh["session_id"]}) == 3
-    before, after = live.engines.llm.requests[:2]
-    assert after.messages[: len(before.messages)] == before.messages, "the prompt only grows, so that its cache works"
-
-
-async def test_a_failed_turn_is_not_put_before_the_model(serve):
-    async with serve(llm=FakeLlm(scripts=[[LlmError("x")], answer()])) as live:
-        await live.client.post("/v1/turns", json={"text": "一つ目"})
-        await live.client.post("/v1/turns", json={"text": "二つ目"})
-    assert "一つ目" not in "\n".join(m.content for m in live.engines.llm.requests[1].messages)
-
-
-async def test_the_trace_tells_stages_and_holds_no_words(serve):
-    async with serve() as live:
-        turn = (await live.client.post("/v1/turns", content=encode_wav(SPEECH, 16_000), headers=WAV)).json()
-        trace = (await live.client.get(f"/v1/turns/{turn['turn_id']}/trace")).json()
-    names = [span["name"] for span in trace["trace"]["spans"]]
-    assert names[:2] == ["vad", "asr"]
-    assert {"llm", "tts"} <= set(names)
-    assert trace["trace"]["llm"]["calls"] == 1
-    assert "こんにちは" not in json.dumps(trace, ensure_ascii=False)
-
-
-async def test_the_description_of_the_api_names_every_body_and_error(serve):
-    async with serve() as live:
-        spec = (await live.client.get("/openapi.json")).json()
-        docs = await live.client.get("/docs")
-    post = spec["paths"]["/v1/turns"]["post"]
-    assert set(post["requestBody"]["content"]) >= {"audio/wav", "audio/flac", "audio/ogg", "application/json"}
-    assert set(post["requestBody"]["content"]["application/json"]["schema"]["properties"]) == {"text", "speaker"}
-    assert set(post["responses"]) >= {"200", "400", "401", "409", "413", "415", "422", "429", "503"}
-    assert "://cdn" not in docs.text, "the page works without the internet"
-
-
-async def test_nobody_may_sniff_or_frame_the_page(serve):
-    async with serve() as live:
-        response = await live.client.get("/")
-    assert response.headers["x-content-type-options"] == "nosniff"
-    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]

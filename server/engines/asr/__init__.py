@@ -1,0 +1,1 @@
+"""Hearing: speech to text."""

@@ -1,0 +1,1 @@
+"""Meaning: text to vectors."""

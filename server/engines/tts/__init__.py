@@ -1,0 +1,1 @@
+"""Speaking: text to speech."""
