@@ -6,7 +6,7 @@ A feeling changes the speed alone; the voice has no pitch control. A fixed seed 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from server.audio.levels import to_pcm16
@@ -44,7 +44,7 @@ class HibariTts:
         await self._thread.close()
         self._model = None
 
-    async def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+    async def synthesize(self, request: SpeechRequest) -> AsyncGenerator[AudioChunk, None]:
         """One chunk a sentence, int16 mono at 24 kHz. Raises `TtsError`."""
         speed = self._prosody.get(request.emotion, Prosody()).speed
         for piece in pieces_to_speak(request.text):

@@ -8,7 +8,7 @@ than the engines alone would give it. Which part is whose is decided in `scripts
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class MixedTts:
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))
 
-    async def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+    async def synthesize(self, request: SpeechRequest) -> AsyncGenerator[AudioChunk, None]:
         """One chunk for each part, int16 mono at 24 kHz. Nothing speakable yields nothing. Raises `TtsError`."""
         runs = [
             run

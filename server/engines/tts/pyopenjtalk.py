@@ -6,7 +6,7 @@ library takes a third of a second of speech for every letter of a run-away word,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from server.audio.levels import to_pcm16
 from server.engines.base import SpeechRequest, TtsCapabilities
@@ -38,7 +38,7 @@ class PyopenjtalkTts:
     async def close(self) -> None:
         await self._thread.close()
 
-    async def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+    async def synthesize(self, request: SpeechRequest) -> AsyncGenerator[AudioChunk, None]:
         """One chunk a sentence, int16 mono at 48 kHz. Raises `TtsError`."""
         prosody = self._prosody.get(request.emotion, Prosody())
         for piece in pieces_to_speak(request.text):

