@@ -27,7 +27,7 @@ SENTENCES = {
 }
 HEARD_SECONDS = 3.0
 TOKENS = 20
-_PROMPT = "Count from one upwards, in words, without end."
+_PROMPT = "Write the numbers from 1 to 100 in order, with commas and nothing else: 1, 2, 3,"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,13 +159,13 @@ def check_models(settings: Settings) -> Finding:
 
 
 def check_sound() -> Finding:
-    devices = sound.find_devices()
+    devices = sound.DeviceProbe().result()
     if devices.problem is not None:
         return Finding(
             "Sound",
             "info",
             f"{devices.problem} Recordings and typed text work without it.",
-            "For a microphone here: sudo apt-get install libportaudio2 (Debian, Ubuntu)",
+            "For a microphone here install PortAudio: sudo apt-get install libportaudio2 (Debian, Ubuntu)",
         )
     parts = [f"microphone: {devices.microphone or 'none'}", f"loudspeaker: {devices.loudspeaker or 'none'}"]
     complete = devices.microphone is not None and devices.loudspeaker is not None

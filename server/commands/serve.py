@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -30,7 +30,7 @@ _STEP_TITLES = {
     "llm": "thinking",
     "tts": "speaking",
     "embedding": "meaning",
-    "prompt": "reading the persona",
+    "prompt": "learning the persona",
 }
 
 
@@ -75,17 +75,23 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
 
         port: int = listener.getsockname()[1]
         app = create_app(settings, persona, engines, url=http_url(reachable_host(settings.host), port))
-    app.state.readiness.listeners.append(_step_printer(terminal))
+    start_view = StartView(terminal)
+    app.state.readiness.listeners.append(start_view)
 
     def on_ready() -> None:
+        start_view.close()
         show_banner(settings, app.state.new_owner_token, port, time.perf_counter() - began, terminal)
 
     def on_stopping() -> None:
+        start_view.close()
         terminal.note("Stopping; turns in progress may finish. / 終了しています…", style="yellow")
 
-    error = asyncio.run(
-        run_app(app, listener, app.state.readiness, on_ready=on_ready, on_stopping=on_stopping),
-    )
+    try:
+        error = asyncio.run(
+            run_app(app, listener, app.state.readiness, on_ready=on_ready, on_stopping=on_stopping),
+        )
+    finally:
+        start_view.close()
     if error is not None:
         raise error
 
@@ -113,16 +119,35 @@ def _set_up_logging(settings: Settings, terminal: Terminal) -> None:
     logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
 
 
-def _step_printer(terminal: Terminal) -> Callable[[str, float | None], None]:
-    def printed(step: str, seconds: float | None) -> None:
-        if seconds is None:
-            return
+class StartView:
+    """Tells the steps of the start: a line for each one done, and on a terminal what is still going on."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._pending: list[str] = []
+        self._spinner = terminal.err.status("") if terminal.can_draw else None
+
+    def __call__(self, step: str, seconds: float | None) -> None:
+        """A step began (`seconds` None) or is done."""
         kind, _, name = step.partition(" ")
         title = _STEP_TITLES.get(kind, kind)
-        label = f"{title} ({name})" if name else title
-        terminal.note(f"  {label:<44} {seconds:6.1f} s", style="dim")
+        if seconds is None:
+            self._pending.append(title)
+        else:
+            if title in self._pending:
+                self._pending.remove(title)
+            label = f"{title} ({name})" if name else title
+            self._terminal.note(f"  {label:<44} {seconds:6.1f} s", style="dim")
+        if self._spinner is not None and self._pending:
+            self._spinner.update(f"Loading: {', '.join(self._pending)}…")
+            self._spinner.start()
+        elif self._spinner is not None:
+            self._spinner.stop()
 
-    return printed
+    def close(self) -> None:
+        """Nothing more is going on, whatever was pending."""
+        if self._spinner is not None:
+            self._spinner.stop()
 
 
 def show_banner(settings: Settings, new_token: str | None, port: int, ready_seconds: float, terminal: Terminal) -> None:

@@ -7,10 +7,13 @@ hears the level and says when to stop.
 from __future__ import annotations
 
 import io
+import json
 import queue
+import subprocess
+import sys
 import wave
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from server.commands.failures import SoundError
@@ -21,6 +24,7 @@ RECORD_RATE_HZ = 16_000
 MAX_RECORDING_SECONDS = 30.0
 SILENT_LEVEL_DB = -60.0
 _BLOCK_SECONDS = 0.05
+_PROBE_TIMEOUT_SECONDS = 10.0
 _INSTALL_HINT = (
     "For a microphone and loudspeaker at this computer install PortAudio (Debian, Ubuntu: sudo apt-get install "
     "libportaudio2). Files and typed text work without it."
@@ -46,12 +50,46 @@ def load_portaudio() -> Any:
 
 
 def find_devices(portaudio: Any | None = None) -> SoundDevices:
-    """What this computer has; never raises."""
+    """What this computer has, asked in this process; see `DeviceProbe`."""
     try:
         library = portaudio or load_portaudio()
     except SoundError as error:
         return SoundDevices(problem=error.message)
     return SoundDevices(microphone=_default_name(library, "input"), loudspeaker=_default_name(library, "output"))
+
+
+class DeviceProbe:
+    """Looks for devices in a process of its own, beginning at once.
+
+    A sound system that is set up wrongly aborts the whole process that asks, and one without hardware fills the
+    terminal with its library's own complaints.
+    """
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "server.commands.sound"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def result(self) -> SoundDevices:
+        """What was found; never raises. May be called once."""
+        try:
+            output, _ = self._process.communicate(timeout=_PROBE_TIMEOUT_SECONDS)
+            return SoundDevices(**json.loads(output))
+        except (subprocess.TimeoutExpired, ValueError, TypeError):
+            return SoundDevices(problem="The sound system of this computer does not work.")
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the process when nobody wants to know any more."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 def record(
@@ -169,3 +207,7 @@ def _default_name(library: Any, kind: str) -> str | None:
 
 def _seconds(recorded: bytearray, rate_hz: int) -> float:
     return len(recorded) / (2 * rate_hz)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asdict(find_devices())))

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,13 +61,11 @@ def talk(options: TalkOptions, terminal: Terminal, *, portaudio: Any | None = No
         session=options.session,
         on_wait=_wait_printer(terminal),
     )
-    with client:
-        conversation = Conversation(client, options, terminal, portaudio)
+    with client, closing(Conversation(client, options, terminal, portaudio)) as conversation:
         if isinstance(said, LiveInput):
             return conversation.live()
         if isinstance(said, FileInput):
-            recording = said.read()
-            return conversation.turn_from_audio(recording, said.content_type)
+            return conversation.turn_from_audio(said.read(), said.content_type)
         return conversation.turn_from_text(said.text if isinstance(said, TextInput) else text or "")
 
 
@@ -78,6 +77,13 @@ class Conversation:
         self._options = options
         self._terminal = terminal
         self._portaudio = portaudio
+        self._probe = None if portaudio is not None else self._start_probe()
+        self._found: sound.SoundDevices | None = None
+
+    def close(self) -> None:
+        """Let go of what looked for devices."""
+        if self._probe is not None:
+            self._probe.close()
 
     def turn_from_text(self, text: str) -> ExitCode:
         with self._terminal.waiting("The robot thinks…"):
@@ -93,9 +99,11 @@ class Conversation:
         """Turns until the end of input or Ctrl-C; a refused turn does not end the conversation."""
         from server.commands.live import Recorder
 
-        devices = sound.find_devices(self._portaudio)
-        can_record = devices.microphone is not None and not self._options.as_text
-        if can_record:
+        devices = sound.SoundDevices() if self._options.as_text else self._devices()
+        can_record = devices.microphone is not None
+        if self._options.as_text:
+            self._terminal.note("Type what you want to say. End with Ctrl-D. / 文字を入力してください。")
+        elif can_record:
             self._terminal.note(f"Microphone: {devices.microphone}. Enter starts and stops a recording (30 s at most);")
             self._terminal.note("words can be typed too. Ctrl-D ends. / Enter で録音の開始と終了、文字でも話せます。")
         else:
@@ -146,11 +154,11 @@ class Conversation:
             return
         wav = self._client.sound(path)
         try:
-            library = self._portaudio or sound.load_portaudio()
-            if sound.find_devices(library).loudspeaker is None:
-                raise SoundError("This computer has no loudspeaker.")
+            devices = self._devices()
+            if devices.loudspeaker is None:
+                raise SoundError(devices.problem or "This computer has no loudspeaker.")
             with self._terminal.waiting("The robot speaks…"):
-                sound.play(wav, portaudio=library)
+                sound.play(wav, portaudio=self._portaudio)
         except SoundError as error:
             if options.out is not None:
                 self._terminal.note(error.message, style="dim")
@@ -171,6 +179,16 @@ class Conversation:
         finally:
             partial.unlink(missing_ok=True)
         self._terminal.note(f"Saved the answer's sound: {target}", style="dim")
+
+    def _start_probe(self) -> sound.DeviceProbe | None:
+        """Begin looking for devices while the robot thinks, where one may be wanted."""
+        silent = self._options.as_json or not self._options.play
+        return None if silent and (self._options.words or self._options.as_text) else sound.DeviceProbe()
+
+    def _devices(self) -> sound.SoundDevices:
+        if self._found is None:
+            self._found = self._probe.result() if self._probe is not None else sound.find_devices(self._portaudio)
+        return self._found
 
     def _print_json(self, value: object) -> None:
         text = json.dumps(value, ensure_ascii=not speaks_unicode(self._terminal.out))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from server import cli as command_line
+from server.commands.sound import SoundDevices
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,16 @@ class Outcome:
 
 
 Cli = Callable[..., Outcome]
+
+
+class NoDevices:
+    """What `DeviceProbe` finds on a computer without sound."""
+
+    def result(self) -> SoundDevices:
+        return SoundDevices(problem="PortAudio cannot be used: this is a test.")
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -36,12 +47,7 @@ def cli(data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """`cli("talk", "hello", stdin="")` -> Outcome. No sound devices, no hub, no terminal."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
-    def without_portaudio() -> None:
-        from server.commands.failures import SoundError
-
-        raise SoundError("PortAudio cannot be used: this is a test.")
-
-    monkeypatch.setattr("server.commands.sound.load_portaudio", without_portaudio)
+    monkeypatch.setattr("server.commands.sound.DeviceProbe", NoDevices)
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["stackchan", *arguments])

@@ -13,18 +13,18 @@ from server.commands.failures import PortError
 from server.config import Settings
 from server.run_file import RunFile, write_run_file
 
+pytestmark = pytest.mark.integration
+
 
 def settings(tmp_path: Path, host: str = "127.0.0.1", port: int = 0) -> Settings:
     return Settings(host=host, port=port, data_dir=tmp_path)
 
 
-@pytest.mark.integration
 def test_port_0_is_any_free_one(tmp_path: Path) -> None:
     with bind(settings(tmp_path)) as listener:
         assert listener.getsockname()[1] > 0
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("taken_on", ["127.0.0.1", "0.0.0.0"])
 def test_a_port_in_use_is_told(tmp_path: Path, taken_on: str) -> None:
     with socket.create_server((taken_on, 0)) as other:
@@ -35,7 +35,6 @@ def test_a_port_in_use_is_told(tmp_path: Path, taken_on: str) -> None:
     assert "--port" in (refused.value.hint or "")
 
 
-@pytest.mark.integration
 def test_a_port_held_by_our_own_server_is_told_with_its_process(tmp_path: Path) -> None:
     with bind(settings(tmp_path)) as first:
         port = first.getsockname()[1]
@@ -45,7 +44,6 @@ def test_a_port_held_by_our_own_server_is_told_with_its_process(tmp_path: Path) 
     assert refused.value.code == "data_in_use"
 
 
-@pytest.mark.integration
 def test_a_port_can_be_used_again_at_once(tmp_path: Path) -> None:
     with bind(settings(tmp_path)) as listener:
         port = listener.getsockname()[1]
@@ -56,7 +54,6 @@ def test_a_port_can_be_used_again_at_once(tmp_path: Path) -> None:
     bind(settings(tmp_path, port=port)).close()
 
 
-@pytest.mark.integration
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open every port")
 def test_a_port_for_root_is_told(tmp_path: Path) -> None:
     with pytest.raises(PortError) as refused:
@@ -64,7 +61,6 @@ def test_a_port_for_root_is_told(tmp_path: Path) -> None:
     assert refused.value.code == "port_forbidden"
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("host", "url", "loopback"),
     [
@@ -81,6 +77,5 @@ def test_addresses_for_this_machine(host: str, url: str, loopback: bool) -> None
     assert is_loopback(host) is loopback
 
 
-@pytest.mark.unit
 def test_a_given_address_is_the_one_for_the_robot() -> None:
     assert lan_addresses("192.168.1.5") == ["192.168.1.5"]

@@ -10,11 +10,12 @@ from rich.console import Console
 
 from server.commands.client import ServerClient, Target
 from server.commands.failures import ExitCode
-from server.commands.live import Recorder, level_meter
 from server.commands.talk import Conversation, TalkOptions
 from server.commands.terminal import Terminal
 from tests.commands.fake_portaudio import FakePortAudio
 from tests.commands.turn_server import TOKEN, Reply, TurnServer, refusal
+
+pytestmark = pytest.mark.integration
 
 ONE_SECOND = b"\x00\x40" * 16_000
 
@@ -55,7 +56,6 @@ def converse(
         return conversation.live(keyboard), screen
 
 
-@pytest.mark.integration
 def test_enter_records_and_enter_sends(tmp_path: Path) -> None:
     with TurnServer() as server:
         code, screen = converse(
@@ -70,7 +70,6 @@ def test_enter_records_and_enter_sends(tmp_path: Path) -> None:
     assert text(screen.out).count("はい、左だね。") == 2
 
 
-@pytest.mark.integration
 def test_without_a_microphone_lines_are_typed_and_empty_ones_are_nothing(tmp_path: Path) -> None:
     with TurnServer() as server:
         _, screen = converse(server, FakeKeyboard("", "  ", "左を見て"), None, tmp_path)
@@ -79,7 +78,6 @@ def test_without_a_microphone_lines_are_typed_and_empty_ones_are_nothing(tmp_pat
     assert "No microphone" in text(screen.err)
 
 
-@pytest.mark.integration
 def test_a_refused_turn_does_not_end_the_conversation(tmp_path: Path) -> None:
     with TurnServer(refusal(409, "device_busy", "Busy."), Reply()) as server:
         code, screen = converse(server, FakeKeyboard("one", "two"), None, tmp_path)
@@ -89,7 +87,6 @@ def test_a_refused_turn_does_not_end_the_conversation(tmp_path: Path) -> None:
     assert code == ExitCode.OK
 
 
-@pytest.mark.integration
 def test_a_microphone_that_breaks_does_not_end_the_conversation(tmp_path: Path) -> None:
     broken = FakePortAudio(microphone="Mic", refused_rates_hz=(16_000, 48_000))
     with TurnServer() as server:
@@ -98,25 +95,3 @@ def test_a_microphone_that_breaks_does_not_end_the_conversation(tmp_path: Path) 
     assert [turn.json for turn in server.turns] == [{"text": "typed then"}]
     assert "Invalid sample rate" in text(screen.err)
     assert code == ExitCode.OK
-
-
-@pytest.mark.unit
-def test_the_meter_is_drawn_on_a_terminal() -> None:
-    screen = terminal()
-    drawing = Terminal(
-        out=screen.out, err=Console(file=io.StringIO(), width=100, force_terminal=True, _environ={"TERM": "xterm"})
-    )
-    Recorder(drawing, FakePortAudio(microphone="Mic", heard=ONE_SECOND), FakeKeyboard()).record()
-    assert "-6 dB" in text(drawing.err)
-
-
-@pytest.mark.unit
-@pytest.mark.parametrize(("decibels", "bar"), [(-60, "." * 30), (-30, "#" * 15 + "." * 15), (0, "#" * 30)])
-def test_the_meter_goes_from_silence_to_full(decibels: float, bar: str) -> None:
-    assert f" {bar} " in level_meter(1.5, decibels, unicode=False).plain
-
-
-@pytest.mark.unit
-def test_the_meter_warns_when_it_is_too_loud() -> None:
-    assert "too loud" in level_meter(0, -0.5).plain
-    assert "too loud" not in level_meter(0, -3).plain

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands.conftest import Cli
+from server.commands.sound import SoundDevices
+from tests.commands.conftest import Cli, NoDevices
 from tests.commands.turn_server import ANSWER, SOUND, TOKEN, Reply, TurnServer, refusal, starting, wav
 
 pytestmark = pytest.mark.integration
@@ -212,6 +213,7 @@ def test_a_loudspeaker_plays_the_answer(cli: Cli, data_dir: Path, monkeypatch: p
 
     portaudio = FakePortAudio(loudspeaker="Speaker")
     monkeypatch.setattr("server.commands.sound.load_portaudio", lambda: portaudio)
+    monkeypatch.setattr(NoDevices, "result", lambda self: SoundDevices(loudspeaker="Speaker"))
     with TurnServer(sound=wav(duration_ms=320)) as server:
         server.announce(data_dir)
         done = cli("talk", "hi")
