@@ -146,7 +146,7 @@ async function converse(makeBody, words) {
   const mine = add($("log"), "div", "mine");
   const said = add(mine, "p", "words", words ?? "");
   if (words === null) say(said, "voice");
-  mine.scrollIntoView({ block: "nearest" });
+  $("log").scrollTop = $("log").scrollHeight;
   setState("thinking");
   let turn = null;
   try {
@@ -179,7 +179,7 @@ function showAnswer(turn) {
     replay.addEventListener("click", () => { player.unlock(); act(turn); speak(turn.audio.url); });
   }
   showLatency(answer, turn.latency_ms ?? {});
-  answer.scrollIntoView({ block: "nearest" });
+  $("log").scrollTop = $("log").scrollHeight;
   act(turn);
   if (turn.error) showProblem(new Problem(turn.error.code, turn.error.message));
   else if (!turn.audio) showProblem(new Problem("no_voice"));
@@ -203,7 +203,7 @@ function showLatency(answer, { vad = 0, asr = 0, first_clause, first_audio, tota
   const caption = add(answer, "p", "latency");
   say(add(caption, "span", ""), first_audio ? "latency" : "latency.silent", { first: seconds(sound), total: seconds(total) });
   for (const [name, ms] of Object.entries(parts)) {
-    if (ms <= 0) continue;
+    if (ms < 50) continue; // would be told as 0.0 s
     add(bar, "span", name).style.flexGrow = ms;
     say(add(caption, "span", `key ${name}`), `latency.${name}`, { s: seconds(ms) });
   }

@@ -1,7 +1,7 @@
 // Every word the page says, in English and Japanese. Knows no element: app.js puts words where `data-t` names them.
 
 const TEXTS = {
-  "new": ["New conversation", "新しい会話"],
+  "new": ["New chat", "新しい会話"],
   "log": ["Conversation", "会話"],
   "line": ["Your words", "あなたの言葉"],
   "line.hint": ["Say something …", "話しかけてください…"],
@@ -22,7 +22,7 @@ const TEXTS = {
   "state.thinking": ["Thinking …", "考えています…"],
   "face": ["StackChan's face: {emotion}", "スタックチャンの顔：{emotion}"],
   "token.title": ["The owner's token", "持ち主のトークン"],
-  "token.where": ["The server showed it in its terminal when it started for the first time, with a link that fills it in here. If it is lost, set one of your own in STACKCHAN_TOKEN and start the server again. It stays in this tab only.", "サーバーを初めて起動したときに、端末に表示されています（ここに自動で入るリンクも表示されます）。分からなくなったら、環境変数 STACKCHAN_TOKEN に自分で決めたトークンを設定して、サーバーを起動し直してください。トークンはこのタブの中だけに保存されます。"],
+  "token.where": ["The server showed it in its terminal when it started for the first time. If it is lost, set one of your own in STACKCHAN_TOKEN and start the server again. It stays in this tab only.", "サーバーを初めて起動したときに、端末に表示されています。分からなくなったら、環境変数 STACKCHAN_TOKEN に自分で決めたトークンを設定して、サーバーを起動し直してください。トークンはこのタブの中だけに保存されます。"],
   "token.label": ["Token", "トークン"],
   "token.ok": ["Use this token", "このトークンを使う"],
   "latency": ["first sound {first} s · all {total} s", "最初の音 {first} 秒 · 全体 {total} 秒"],
