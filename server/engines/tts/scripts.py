@@ -17,13 +17,15 @@ from server.errors import TtsError
 MAX_TEXT_CHARACTERS = 2_000
 MAX_PIECE_CHARACTERS = 80
 
-_LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
-_JAPANESE = "぀-ヿ々〆〇㐀-䶿一-鿿豈-﫿\U00020000-\U0002fa1f"
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"
+_JAPANESE = "\u3040-\u30ff\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
 _IS_LATIN = re.compile(f"[{_LATIN}]")
 _IS_JAPANESE = re.compile(f"[{_JAPANESE}]")
 _SPEAKABLE = re.compile(f"[{_LATIN}{_JAPANESE}0-9]")
 _WORD = re.compile(f"[{_LATIN}]+(?:['’-][{_LATIN}]+)*")
-_JAPANESE_STRETCH = re.compile(f"[0-9]*[{_JAPANESE}](?:[{_JAPANESE}0-9、。・ー]*[{_JAPANESE}])?[、。]?")
+_JAPANESE_STRETCH = re.compile(
+    f"[0-9]*[{_JAPANESE}](?:[{_JAPANESE}0-9、。・ー]*[{_JAPANESE}])?(?:[、。]|[,.!?](?![^ ]))?"
+)
 _BETWEEN_ENGLISH = re.compile(r"[\s,.&'’0-9-]*")
 
 _KEPT_SYMBOLS = frozenset("+-=%$¥€£&@#/<>~|°℃")
@@ -143,7 +145,7 @@ def sentence_language(text: str, expected: str) -> str:
     if expected == "en":
         return "en" if latin > japanese / 2 else "ja"
     # A brand name alone can outweigh a short Japanese sentence; three words of it are English.
-    return "en" if latin > 4 * japanese and len(_WORD.findall(text)) >= 3 else "ja"
+    return "en" if latin > 2 * japanese and len(_WORD.findall(text)) >= 3 else "ja"
 
 
 def _with_readings(text: str, readings: Mapping[str, str]) -> str:
@@ -186,7 +188,7 @@ def _is_english_word(text: str, word: re.Match[str]) -> bool:
     letters = word.group()
     if len(letters) == 1 or _is_unit(text, word):
         return False
-    has_vowel = re.search("[aeiouyà-öø-ɏ]", letters, re.IGNORECASE) is not None
+    has_vowel = re.search("[aeiouy\u00e0-\u024f]", letters, re.IGNORECASE) is not None
     return has_vowel and not (letters.isupper() and len(letters) < 4)
 
 
