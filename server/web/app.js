@@ -49,6 +49,7 @@ function showProblem(problem) {
   const words = hasText(key) ? text(key) : [problem.message || problem.code, problem.hint].filter(Boolean).join(" ");
   $("problem").textContent = words;
   $("problem").hidden = false;
+  $("log").scrollTop = $("log").scrollHeight;
 }
 
 function showEmotion(id) {
@@ -157,10 +158,9 @@ async function converse(makeBody, words) {
     if (turn.outcome === "no_speech") throw new Problem("no_speech");
     showAnswer(turn);
   } catch (problem) {
-    if (!(problem instanceof Problem)) throw problem;
     mine.classList.toggle("lost", !turn);
     if (!turn && words !== null && !$("line").value) $("line").value = words;
-    showProblem(problem);
+    showProblem(problem instanceof Problem ? problem : new Problem("internal", String(problem)));
   } finally {
     setState("");
   }
@@ -281,7 +281,7 @@ const player = new Player((level) => face.setMouth(face.calm.matches ? 0 : level
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   const words = $("line").value.trim();
-  if (!words || busy) return;
+  if (!words || busy || recorder) return;
   player.unlock();
   $("line").value = "";
   converse(async () => ({ body: JSON.stringify({ text: words }), type: "application/json" }), words);

@@ -7,7 +7,7 @@ const TEXTS = {
   "line.hint": ["Say something …", "話しかけてください…"],
   "send": ["Send", "送る"],
   "record": ["Hold to talk", "押して話す"],
-  "record.stop": ["Listening — let go or press to send", "聞いています（はなすか押すと送信）"],
+  "record.stop": ["Let go or press to send", "はなすか押すと送信"],
   "record.hint": ["Hold the button while you speak, or press once to begin and once more to end.", "ボタンを押しながら話すか、1回押して話し、もう1回押して終わります。"],
   "file": ["Audio file", "音声ファイル"],
   "cancel": ["Cancel", "やめる"],

@@ -21,10 +21,6 @@ POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: a real headless Chromium (Debian: chromium, chromium-driver)")
-
-
 def turn(**changes: Any) -> dict[str, Any]:
     """One answer of `POST /v1/turns`."""
     answer: dict[str, Any] = {
