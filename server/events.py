@@ -103,6 +103,4 @@ class TurnEnded:
     outcome: TurnOutcome
 
 
-TurnEvent = (
-    StateChanged | TranscriptReady | FaceChosen | ActionChosen | SentenceStarted | SpeechProduced | TurnEnded
-)
+TurnEvent = StateChanged | TranscriptReady | FaceChosen | ActionChosen | SentenceStarted | SpeechProduced | TurnEnded

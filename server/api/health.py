@@ -37,7 +37,8 @@ def health_router(readiness: ReadinessView, version: str) -> APIRouter:
         """200 `ready` when every model is loaded and warm; 503 with `starting` or `failed` otherwise."""
         body: dict[str, Any] = {"status": readiness.state}
         if readiness.error is not None:
-            body["error"] = {"code": readiness.error.code, "message": readiness.error.message}
+            error = readiness.error
+            body["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
         return JSONResponse(body, status_code=200 if readiness.state == "ready" else 503)
 
     return router

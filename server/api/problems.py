@@ -74,7 +74,8 @@ def install_problem_handlers(app: FastAPI) -> None:
 
     async def known(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StackChanError)
-        if status_of(error) >= 500:
+        # A client that polls while the models load would fill the log.
+        if status_of(error) >= 500 and status_of(error) != 503:
             _log.error("%s: %s", error.code, error.message)
         return problem(error)
 

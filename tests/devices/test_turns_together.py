@@ -107,7 +107,10 @@ async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serv
     async with serve(asr=asr) as live:
         ready = await live.client.get("/readyz")
         turn = await live.client.post("/v1/turns", json={"text": "hi"})
-    assert ready.json() == {"status": "failed", "error": {"code": "asr_failed", "message": "no model here"}}
+    assert ready.json() == {
+        "status": "failed",
+        "error": {"code": "asr_failed", "message": "no model here", "hint": None},
+    }
     assert code(turn) == (503, "starting")
     assert "no model here" in turn.json()["error"]["message"]
     engines: list[FakeEngine] = list(live.engines.all())

@@ -153,7 +153,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One headless Chromium; its microphone hears a beep once a second."""
     chromium, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver_path is None:
-        pytest.skip("needs a browser: apt-get install chromium chromium-driver")
+        pytest.fail("this needs a browser; scripts/test installs it: apt-get install chromium chromium-driver")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
