@@ -94,7 +94,7 @@ class ServeProcess:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=120,
+            timeout=300,
         )
 
     def _read(self) -> None:
