@@ -234,6 +234,13 @@ def _refusal(response: httpx2.Response) -> RefusedError:
 
 
 def _not_ours(response: httpx2.Response) -> RefusedError:
+    if response.status_code == 500:
+        return RefusedError(
+            "The server broke the request off.",
+            status=500,
+            code="server_broke_off",
+            hint="It was stopped meanwhile, or something went wrong inside it: its own output says what.",
+        )
     return RefusedError(
         f"{response.request.url} answered {response.status_code}, but not as a StackChan server does.",
         status=response.status_code,

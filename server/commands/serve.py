@@ -117,6 +117,14 @@ def _set_up_logging(settings: Settings, terminal: Terminal) -> None:
     logging.getLogger("server").setLevel(settings.log_level.upper())
     # A failed start is shown once, with its hint, when the command ends.
     logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
+    # What a stop cuts off is no defect, and has been announced.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not _is_cancellation(record))
+
+
+def _is_cancellation(record: logging.LogRecord) -> bool:
+    kind = record.exc_info[0] if record.exc_info else None
+    raised = kind is not None and issubclass(kind, asyncio.CancelledError)
+    return raised or record.getMessage().rstrip().endswith("CancelledError")
 
 
 class StartView:

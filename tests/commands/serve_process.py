@@ -1,19 +1,21 @@
 """`stackchan serve` as a process of its own, its lines as they come. As a script: the same with fake engines.
 
-    python -m tests.commands.serve_process serve --port 0      SERVE_FAKE=fails: the voice does not start
+    python -m tests.commands.serve_process serve --port 0
+    SERVE_FAKE=fails: the voice does not start; a number: the voice takes so many seconds
 
 Everything else (settings, storage, HTTP, signals) is the real thing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -108,11 +110,20 @@ class ServeProcess:
 def main() -> None:
     from server import cli
     from server.engines import registry
+    from server.engines.base import SpeechRequest
     from server.errors import TtsError
+    from server.events import AudioChunk
     from tests.fakes.engines import FakeTts, fake_engines
 
-    voice = FakeTts()
-    if os.environ.get("SERVE_FAKE") == "fails":
+    class SlowVoice(FakeTts):
+        async def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
+            await asyncio.sleep(float(behaviour))
+            async for chunk in super().synthesize(request):
+                yield chunk
+
+    behaviour = os.environ.get("SERVE_FAKE", "")
+    voice = SlowVoice() if behaviour.isdigit() else FakeTts()
+    if behaviour == "fails":
         voice.start_error = TtsError("The voice is hoarse.", hint="Give it tea.")
     registry.build_engines = lambda settings, persona: fake_engines(tts=voice)
     cli.main()

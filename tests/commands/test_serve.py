@@ -7,7 +7,11 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -22,6 +26,17 @@ def url_of(server: ServeProcess) -> str:
     found = re.search(r"http://127\.0\.0\.1:\d+", server.wait_for("Page"))
     assert found
     return found[0]
+
+
+def wait_for_a_running_turn(data_dir: Path, timeout_seconds: float = 20.0) -> None:
+    """Return once a turn is stored as running."""
+    end = time.monotonic() + timeout_seconds
+    while True:
+        with closing(sqlite3.connect(data_dir / "worlds" / "home" / "session.sqlite")) as db:
+            if db.execute("SELECT count(*) FROM turns WHERE status = 'running'").fetchone()[0]:
+                return
+        assert time.monotonic() < end, "no turn began"
+        time.sleep(0.05)
 
 
 def test_start_talk_and_stop(tmp_path: Path) -> None:
@@ -75,6 +90,34 @@ def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
         code = server.stop(signal.SIGINT)
     assert code == 0
     assert server.lines[-1].startswith("Stopped.")
+    assert "Traceback" not in server.output
+
+
+def test_a_turn_in_progress_ends_before_the_server_does(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, env={"SERVE_FAKE": "2"}) as server, ThreadPoolExecutor(1) as pool:
+        server.wait_for(READY)
+        talking = pool.submit(server.talk, "hello", "--json")
+        wait_for_a_running_turn(tmp_path)
+        code = server.stop()
+        done = talking.result()
+    assert code == 0
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["outcome"] == "ok"
+
+
+def test_a_turn_that_does_not_end_cannot_keep_the_server(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, env={"SERVE_FAKE": "600"}) as server, ThreadPoolExecutor(1) as pool:
+        server.wait_for(READY)
+        talking = pool.submit(server.talk, "hello", "--json")
+        wait_for_a_running_turn(tmp_path)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("Stopping")
+        server.process.send_signal(signal.SIGTERM)
+        code = server.ends(15)
+        done = talking.result()
+    assert code == 0
+    assert done.returncode in (1, 4)
+    assert "Traceback" not in done.stderr
     assert "Traceback" not in server.output
 
 

@@ -109,6 +109,7 @@ def test_a_server_elsewhere_that_does_not_answer(cli: Cli) -> None:
         (refusal(422, "audio_invalid", "The file is cut."), "The file is cut."),
         (refusal(429, "overloaded", "Too much at once.", Retry_After="7"), "Try again in 7 s."),
         (refusal(500, "internal", "Something went wrong."), "Something went wrong."),
+        (Reply(500, b"Internal Server Error"), "broke the request off"),
         (Reply(502, b"<html>Bad Gateway</html>"), "not as a StackChan server does"),
         (Reply(200, {"hello": 1}), "not as a StackChan server does"),
         (Reply(200, []), "not as a StackChan server does"),
