@@ -27,7 +27,7 @@ SENTENCES = {
 }
 HEARD_SECONDS = 3.0
 TOKENS = 20
-_PROMPT = "Write the numbers from 1 to 100 in order, with commas and nothing else: 1, 2, 3,"
+_PROMPT = "Tell me a long story about a small robot that lives on a desk and watches the birds outside."
 
 
 @dataclass(frozen=True, slots=True)

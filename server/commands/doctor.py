@@ -156,6 +156,7 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
     """Measure what can be measured: the arithmetic always, the models when they are here."""
     from server.commands import machine
 
+    load = machine.busy_load()
     with terminal.waiting("Measuring this machine…"):
         arithmetic = machine.measure_arithmetic()
     usable = all(finding.state != "fail" for finding in findings if finding.check in ("Persona", "Engines", "Models"))
@@ -176,7 +177,8 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
             todo = "Put the above right, then: stackchan doctor --bench"
         elif not bench:
             todo = "stackchan doctor --bench   measures it with the real models"
-        finding = Finding("Speed", "info", speed.meaning, todo)
+        busy = f" Other programs are busy now (load {load:.1f}): without them it is faster." if load else ""
+        finding = Finding("Speed", "info", speed.meaning + busy, todo)
     return _SpeedFinding(speed, finding)
 
 

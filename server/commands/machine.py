@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-_MATRIX_SIZE = 512
+_MATRIX_SIZE = 64
+"""Small enough that every BLAS multiplies it on one core: with more, a neighbour on one of them stalls all."""
 _BANDWIDTH_BYTES = 64 << 20
 
 
@@ -60,8 +61,20 @@ def memory_bytes() -> tuple[int, int] | None:
     return total, free
 
 
+def busy_load() -> float | None:
+    """The load of the last minute when other programs leave less than a core free; None when they do not."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+    return load if load > max(1.0, processor_count() - 1) else None
+
+
 def measure_arithmetic(seconds: float = 0.4) -> ArithmeticSpeed:
-    """A bounded measure with numpy: the best of what fits into `seconds` for each figure."""
+    """A bounded measure with numpy: the best of what fits into `seconds` for each figure.
+
+    `gflops` is one core's figure times the cores.
+    """
     import numpy as np
 
     left = np.full((_MATRIX_SIZE, _MATRIX_SIZE), 1.5, dtype=np.float32)
@@ -70,7 +83,7 @@ def measure_arithmetic(seconds: float = 0.4) -> ArithmeticSpeed:
     source = np.ones(_BANDWIDTH_BYTES // 4, dtype=np.float32)
     sum_seconds = _best_seconds(lambda: source.sum(), seconds)
     return ArithmeticSpeed(
-        gflops=2 * _MATRIX_SIZE**3 / matrix_seconds / 1e9,
+        gflops=2 * _MATRIX_SIZE**3 / matrix_seconds / 1e9 * processor_count(),
         gigabytes_per_second=_BANDWIDTH_BYTES / sum_seconds / 1e9,
     )
 

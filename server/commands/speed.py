@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnRecipe:
-    """What a turn of three spoken seconds is made of."""
+    """What a turn of three spoken seconds is made of; figures of the embedded models."""
 
-    hear_gflop: float = 60.0
-    """Arithmetic of hearing 3 s with Whisper base, its padding to 30 s included."""
+    hear_gflop: float = 200.0
+    """Arithmetic of hearing 3 s with Whisper base and five beams."""
     prompt_tokens: int = 45
     """Prompt tokens that no cache saves: the user's words and the last answer."""
-    prompt_gflop_per_token: float = 1.2
+    prompt_gflop_per_token: float = 3.1
     clause_tokens: int = 22
     """Tokens written until the first clause is whole: emotion, action, and the clause."""
-    token_gigabytes: float = 0.45
+    token_gigabytes: float = 0.35
     """Memory read for one token written."""
     clause_speech_seconds: float = 0.1
 

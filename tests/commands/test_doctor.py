@@ -250,6 +250,14 @@ def test_the_machine_is_measured_in_bounded_time() -> None:
     assert measured.gigabytes_per_second > 0.1
 
 
+@pytest.mark.parametrize(("load", "told"), [(3.5, True), (0.4, False)])
+def test_a_busy_machine_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch, load: float, told: bool) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr("server.commands.machine.processor_count", lambda: 2)
+    found, _, _ = findings(cli)
+    assert ("load 3.5" in found["Speed"]["detail"]) is told
+
+
 def test_facts_about_this_machine_make_sense() -> None:
     assert 1 <= processor_count() <= (os.cpu_count() or 1)
     memory = memory_bytes()
