@@ -10,6 +10,7 @@ import errno
 import socket
 
 from server.commands.failures import PortError
+from server.commands.terminal import own_command
 from server.config import Settings
 from server.run_file import read_run_file
 
@@ -45,18 +46,18 @@ def _port_error(error: OSError, settings: Settings) -> PortError:
             return PortError(
                 f"A StackChan server already runs at {run.url} (process {run.pid}).",
                 code="data_in_use",
-                hint=f'Talk to it: stackchan talk "こんにちは". To stop it: kill {run.pid}',
+                hint=f'Talk to it: {own_command()} talk "こんにちは". To stop it: kill {run.pid}',
             )
         return PortError(
             f"Port {port} is already in use by another program.",
             code="port_in_use",
-            hint=f"Choose another one: stackchan serve --port {port + 1 if port < 65535 else 8001} (0: any free one).",
+            hint=f"Choose another one: {own_command()} serve --port {port % 65535 + 1} (0: any free one).",
         )
     if error.errno == errno.EACCES:
         return PortError(
             f"Port {port} may not be opened by this user.",
             code="port_forbidden",
-            hint="Choose one from 1024: stackchan serve --port 8000",
+            hint=f"Choose one from 1024: {own_command()} serve --port 8000",
         )
     return PortError(
         f"Cannot listen on {host}, port {port}: {error.strerror}.",

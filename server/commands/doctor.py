@@ -22,7 +22,7 @@ from server.commands import doctor_checks as checks
 from server.commands.doctor_checks import Finding
 from server.commands.failures import ExitCode
 from server.commands.speed import Speed, better_model, judge_speed
-from server.commands.terminal import Terminal, printable, speaks_unicode
+from server.commands.terminal import Terminal, own_command, printable, speaks_unicode
 from server.config import Settings, load_settings
 from server.errors import StackChanError
 
@@ -111,8 +111,8 @@ def next_steps(findings: Sequence[Finding], speed: Speed | None) -> list[str]:
         server = next((finding for finding in findings if finding.check == "Server"), None)
         running = server is not None and server.state in ("ok", "warn")
         if not running:
-            steps.append("stackchan serve")
-        steps.append('stackchan talk "こんにちは"')
+            steps.append(f"{own_command()} serve")
+        steps.append(f'{own_command()} talk "こんにちは"')
         hub = next((finding for finding in findings if finding.check == "Model hub"), None)
         if hub is not None and hub.state == "ok":
             model = better_model(speed)
@@ -174,9 +174,9 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
     if finding is None:
         todo = None
         if bench and not usable:
-            todo = "Put the above right, then: stackchan doctor --bench"
+            todo = f"Put the above right, then: {own_command()} doctor --bench"
         elif not bench:
-            todo = "stackchan doctor --bench   measures it with the real models"
+            todo = f"{own_command()} doctor --bench   measures it with the real models"
         busy = f" Other programs are busy now (load {load:.1f}): without them it is faster." if load else ""
         finding = Finding("Speed", "info", speed.meaning + busy, todo)
     return _SpeedFinding(speed, finding)

@@ -21,6 +21,7 @@ import httpx2
 from server import __version__
 from server.commands import machine, sound
 from server.commands.models import model_state, needed_model_ids
+from server.commands.terminal import own_command
 from server.config import Settings
 from server.errors import StackChanError
 from server.run_file import RunFile, read_run_file
@@ -152,9 +153,9 @@ def check_models(settings: Settings) -> Finding:
     if settings.profile == "qwen" and not needed:
         detail = "this profile's models are not pulled by the server"
     if bad:
-        return Finding("Models", "fail", detail, "stackchan models pull")
+        return Finding("Models", "fail", detail, f"{own_command()} models pull")
     if "unverified" in states.values():
-        return Finding("Models", "info", detail, "stackchan models verify   (the next start does it too)")
+        return Finding("Models", "info", detail, f"{own_command()} models verify   (the next start does it too)")
     return Finding("Models", "ok", detail)
 
 
@@ -178,18 +179,18 @@ def check_server(settings: Settings, *, transport: httpx2.BaseTransport | None =
     if run is not None:
         return _check_running(run, transport)
     if settings.port == 0:
-        return Finding("Server", "info", "not running; any free port will do", "stackchan serve")
+        return Finding("Server", "info", "not running; any free port will do", f"{own_command()} serve")
     try:
         # Bound as the server will bind it, and let go at once.
         with socket.create_server((settings.host, settings.port), family=_family(settings.host)):
             pass
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            todo = "Stop that program, or choose another port: stackchan serve --port 0"
+            todo = f"Stop that program, or choose another port: {own_command()} serve --port 0"
             return Finding("Server", "fail", f"not running; port {settings.port} is used by another program", todo)
         todo = "Set another address or port: STACKCHAN_HOST, STACKCHAN_PORT"
         return Finding("Server", "fail", f"cannot listen on {settings.host}:{settings.port} ({error.strerror})", todo)
-    return Finding("Server", "info", f"not running; port {settings.port} is free", "stackchan serve")
+    return Finding("Server", "info", f"not running; port {settings.port} is free", f"{own_command()} serve")
 
 
 def check_hub(transport_timeout_seconds: float = 3.0) -> Finding:
@@ -214,7 +215,9 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
             health = _mapping(client.get("/healthz").json())
             ready = _mapping(client.get("/readyz").json())
     except (httpx2.TransportError, httpx2.InvalidURL, ValueError):
-        return Finding("Server", "fail", f"{who} does not answer", f"Stop it (kill {run.pid}), then: stackchan serve")
+        return Finding(
+            "Server", "fail", f"{who} does not answer", f"Stop it (kill {run.pid}), then: {own_command()} serve"
+        )
     version, state = health.get("version"), ready.get("status")
     detail = f"{who}, version {version}, {state}"
     if state == "failed":

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from server.commands.failures import ExitCode, UsageFailure
 from server.commands.progress import download_progress
-from server.commands.terminal import Terminal
+from server.commands.terminal import Terminal, own_command
 from server.config import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def list_models(data_dir: Path | None, terminal: Terminal) -> ExitCode:
     terminal.say(f"Folder: {settings.model_dir}   Profile: {settings.profile}")
     missing = [model for model in needed if model_state(downloads.status(settings.model_dir, [model])) != "ok"]
     if missing:
-        terminal.say("Next: stackchan models pull", style="yellow")
+        terminal.say(f"Next: {own_command()} models pull", style="yellow")
     return ExitCode.OK
 
 
@@ -100,7 +100,7 @@ def verify_models(ids: Sequence[str], data_dir: Path | None, terminal: Terminal)
     bad = sorted({state.model_id for state in states if state.state != "ok"})
     if not bad:
         return ExitCode.OK
-    terminal.say(f"Next: stackchan models pull {' '.join(bad)}", style="yellow")
+    terminal.say(f"Next: {own_command()} models pull {' '.join(bad)}", style="yellow")
     return ExitCode.FAILED
 
 

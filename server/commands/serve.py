@@ -21,7 +21,7 @@ from rich.logging import RichHandler
 
 from server.commands.address import bind, http_url, is_loopback, lan_addresses, reachable_host
 from server.commands.failures import ExitCode
-from server.commands.terminal import Terminal
+from server.commands.terminal import Terminal, own_command
 from server.config import Settings, load_settings
 
 _STEP_TITLES = {
@@ -164,7 +164,8 @@ def show_banner(settings: Settings, new_token: str | None, port: int, ready_seco
     say(f"Ready in {ready_seconds:.1f} s. / 準備ができました。", style="bold green")
     say("")
     say(f"  Page / ページ          {http_url(reachable_host(settings.host), port)}/")
-    say('  Talk / 話す            stackchan talk "こんにちは"   (or: stackchan talk question.wav)')
+    say(f'  Talk / 話す            {own_command()} talk "こんにちは"')
+    say("                         (in another terminal; a recording in place of the words, or nothing to converse)")
     say(f"  Data / データ          {settings.data_dir}")
     say("  Stop / 終了            Ctrl-C")
     if not is_loopback(settings.host):

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import shutil
 import sys
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
@@ -75,6 +78,22 @@ def show_error(terminal: Terminal, error: StackChanError) -> None:
 def speaks_unicode(console: Console) -> bool:
     """Whether box lines, bars and faces can be written here."""
     return console.encoding.lower().replace("_", "-").startswith("utf")
+
+
+def own_command(program: str | None = None) -> str:
+    """How this command can be typed again: `stackchan` where the shell finds it, else with its folder.
+
+    `program`: as it was started; None: from this process.
+    """
+    started = Path(sys.argv[0] if program is None else program)
+    if started.name != "stackchan" or not started.is_file():
+        return "stackchan"
+    on_path = shutil.which("stackchan")
+    if on_path is not None and os.path.samefile(on_path, started):
+        return "stackchan"
+    absolute = started.absolute()
+    here = Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
 def printable(text: str) -> str:

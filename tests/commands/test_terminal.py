@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from server.commands.failures import PortError
-from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
+from server.commands.terminal import Terminal, own_command, printable, show_error, speaks_unicode
 
 pytestmark = pytest.mark.unit
 
@@ -74,3 +75,21 @@ def test_a_pipe_sees_no_spinner() -> None:
     with Terminal(screen, screen).waiting("thinking"):
         pass
     assert written(screen) == ""
+
+
+def test_the_command_is_named_as_it_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "checkout" / ".venv" / "bin" / "stackchan"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "checkout")
+
+    assert own_command(str(program)) == ".venv/bin/stackchan"
+    assert own_command("/somewhere/cli.py") == "stackchan"
+    assert own_command(str(tmp_path / "stackchan")) == "stackchan"
+    monkeypatch.chdir("/")
+    assert own_command(".venv/bin/stackchan") == "stackchan"
+    monkeypatch.chdir(tmp_path / "checkout" / ".venv" / "bin")
+    assert own_command("../bin/stackchan").endswith("bin/stackchan")
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert own_command(str(program)) == "stackchan"
