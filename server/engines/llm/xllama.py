@@ -145,10 +145,13 @@ class XllamaLlm:
         if self._prefix_dir is None:
             await self._read_prefix(messages)
             return
-        name = f"{self._fingerprint(messages)}.kv"
-        if not (self._prefix_dir / name).exists() or not await self._prefix_file("restore", name):
-            await self._read_prefix(messages)
-            await self._prefix_file("save", name)
+        path = self._prefix_dir / f"{self._fingerprint(messages)}.kv"
+        if path.exists() and await self._prefix_file("restore", path.name):
+            return
+        await self._read_prefix(messages)
+        part = path.with_suffix(".part")
+        if await self._prefix_file("save", part.name):
+            part.replace(path)  # a file that was cut while being written is never loaded
 
     async def _read_prefix(self, messages: Sequence[LlmMessage]) -> None:
         # The user's turn comes next: its opening marks belong to the prefix.

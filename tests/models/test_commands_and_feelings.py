@@ -1,0 +1,100 @@
+"""The real small model with the real prompt: the utterances that were fixed before the prompt was tuned."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from server.context.prompts import answer_schema, stable_prefix, system_message, turn_messages
+from server.engines.base import LlmRequest, LlmText
+from server.engines.llm.xllama import XllamaLlm
+from server.persona import default_persona_path, load_persona
+
+pytestmark = pytest.mark.models
+
+DATA = Path(__file__).parent.parent / "data" / "commands_and_feelings.json"
+SAID_AT = datetime(2026, 11, 30, 15, 20, tzinfo=ZoneInfo("Asia/Tokyo"))
+
+
+def model_path() -> Path:
+    folder = Path(os.environ.get("STACKCHAN_MODEL_DIR") or Path.home() / ".cache" / "stackchan")
+    path = folder / "qwen2.5-coder-0.5b-instruct-q4_k_m" / "model.gguf"
+    assert path.is_file(), f"No model at {path}. Run `stackchan models pull`."
+    return path
+
+
+@pytest.fixture(scope="module")
+def persona():
+    return load_persona(default_persona_path())
+
+
+@pytest.fixture(scope="module")
+def answers(persona):
+    """Every utterance of the file, answered once: id -> answer."""
+    return asyncio.run(ask_all(persona))
+
+
+async def ask_all(persona):
+    llm = XllamaLlm(model_path())
+    await llm.start()
+    try:
+        await llm.warm_prefix(stable_prefix(persona))
+        return {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
+    finally:
+        await llm.close()
+
+
+def items(*kinds: str):
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    return [item for kind in kinds or ("utterances", "still", "extra") for item in data[kind]]
+
+
+async def ask(llm, persona, text):
+    language = "en" if text.isascii() else "ja"
+    request = LlmRequest(
+        messages=(system_message(persona), *turn_messages(persona, (), text, language=language, said_at=SAID_AT)),
+        answer_schema=answer_schema(persona, language),
+    )
+    async with aclosing(llm.generate(request)) as deltas:
+        return json.loads("".join([delta.text async for delta in deltas if isinstance(delta, LlmText)]))
+
+
+def is_right(item, answer):
+    return all(answer[field] in values for field, values in item["expect"].items())
+
+
+def test_at_least_16_of_20_are_right(answers):
+    wrong = {
+        item["text"]: answers[item["id"]] for item in items("utterances") if not is_right(item, answers[item["id"]])
+    }
+    assert len(items("utterances")) == 20
+    assert len(wrong) <= 4, wrong
+
+
+def test_greetings_and_questions_move_nothing(answers):
+    moved = {item["text"]: answers[item["id"]]["action"] for item in items("still")}
+    assert set(moved.values()) == {"none"}, moved
+
+
+def test_left_and_sad_are_right(answers):
+    assert answers["c01"]["action"] == "look_left"
+    assert answers["f01"]["emotion"] == "sad"
+
+
+def test_replies_are_one_sentence_in_the_users_language(answers, persona):
+    for item in items():
+        language = "en" if item["text"].isascii() else "ja"
+        pattern = answer_schema(persona, language)["properties"]["reply"]["pattern"]
+        assert re.match(pattern, answers[item["id"]]["reply"]), (item["text"], answers[item["id"]])
+
+
+def test_the_capital_of_japan_is_known(answers):
+    assert "東京" in answers["s03"]["reply"]
