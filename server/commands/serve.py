@@ -80,7 +80,8 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
 
     def on_ready() -> None:
         start_view.close()
-        show_banner(settings, app.state.new_owner_token, port, time.perf_counter() - began, terminal)
+        tokens = Tokens(new=app.state.new_owner_token, boot=app.state.boot_token)
+        show_banner(settings, tokens, port, time.perf_counter() - began, terminal)
 
     def on_stopping() -> None:
         start_view.close()
@@ -158,12 +159,26 @@ class StartView:
             self._spinner.stop()
 
 
-def show_banner(settings: Settings, new_token: str | None, port: int, ready_seconds: float, terminal: Terminal) -> None:
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """`new`: the owner's token, if this start made it. `boot`: the admin token of this boot."""
+
+    new: str | None
+    boot: str
+
+
+def show_banner(settings: Settings, tokens: Tokens, port: int, ready_seconds: float, terminal: Terminal) -> None:
     """What the owner must know once the server is ready; the token only when this start made it."""
     say = terminal.say
     say(f"Ready in {ready_seconds:.1f} s. / 準備ができました。", style="bold green")
     say("")
-    say(f"  Page / ページ          {http_url(reachable_host(settings.host), port)}/")
+    page = f"{http_url(reachable_host(settings.host), port)}/"
+    # Whoever sees this terminal owns the machine; a log file may go further, so there the link has no token.
+    say(
+        f"  Page / ページ          {page}#token={tokens.boot}"
+        if terminal.can_draw
+        else f"  Page / ページ          {page}"
+    )
     say(f'  Talk / 話す            {own_command()} talk "こんにちは"')
     say("                         (in another terminal; a recording in place of the words, or nothing to converse)")
     say(f"  Data / データ          {settings.data_dir}")
@@ -174,9 +189,9 @@ def show_banner(settings: Settings, new_token: str | None, port: int, ready_seco
             say(f"  Robot / ロボット       {http_url(address, port)}")
         say("  Every machine on this network can reach the server and only the token protects it:", style="yellow")
         say("  use it at home, never on a public network. / 公衆の Wi-Fi では使わないでください。", style="yellow")
-    if new_token is not None:
+    if tokens.new is not None:
         say("")
-        say(f"  Token / トークン       {new_token}", style="bold cyan")
+        say(f"  Token / トークン       {tokens.new}", style="bold cyan")
         say("  Shown only this once: keep it for the page and the robot. This machine's command line needs none.")
         say("  表示は今回だけです。ページとロボットの設定に使うので、控えておいてください。")
     say("")
