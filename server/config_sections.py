@@ -81,8 +81,8 @@ class LlmSettings(Section):
     """The language-model engine; empty: the profile's."""
     model: ModelName = "qwen2.5-coder-0.5b-instruct-q4_k_m"
     """Catalogue id of its model, or a path to a GGUF file."""
-    context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 4096
-    """Size of the model's window, in tokens."""
+    context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 8192
+    """Size of the model's window, in tokens; the persona and its examples take about 3,600 of the embedded model's."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
     temperature: Annotated[float, Ge(0), Le(2)] = 0.0
