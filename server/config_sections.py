@@ -55,8 +55,6 @@ class ListeningSettings(Section):
     """Audio kept from before the start, in milliseconds, so that the first sound is not cut."""
     end_silence_ms: Annotated[int, Ge(100), Le(5000)] = 500
     """Silence that ends an utterance, in milliseconds."""
-    max_utterance_seconds: Annotated[float, Ge(1), Le(60)] = 30.0
-    """Longest utterance of live audio, in seconds."""
 
 
 class AsrSettings(Section):
@@ -137,7 +135,7 @@ class LimitSettings(Section):
     """Largest upload, in bytes (413 above it)."""
     upload_seconds: Annotated[float, Ge(1), Le(600)] = 60.0
     """Longest uploaded recording, in seconds (413 above it)."""
-    text_characters: Annotated[int, Ge(1), Le(100_000)] = 2000
+    text_characters: Annotated[int, Ge(1), Le(100_000)] = 1000
     """Longest typed text, in characters (413 above it)."""
     queued_turns: Annotated[int, Ge(0), Le(1000)] = 8
     """Turns that may wait for the models; one more is answered 429."""

@@ -42,7 +42,7 @@ MAX_READINGS = 300
 
 _DISTRIBUTION = "stackchan-server"
 _REQUIRED = ("persona_id", "name", "languages", "first_person", "speaking_style", "emotions", "actions")
-_OPTIONAL = ("name_reading", "answer_length", "zone", "readings")
+_OPTIONAL = ("answer_length", "zone", "readings")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _KANA = re.compile(r"[ぁ-ゖァ-ヺー]+")
 
@@ -61,8 +61,6 @@ class Persona:
 
     persona_id: str
     name: str
-    name_reading: str | None
-    """The name in kana."""
     first_person: Mapping[str, str]
     """Language -> how it says "I"."""
     speaking_style: Mapping[str, str]
@@ -83,7 +81,6 @@ class Persona:
         content = {
             "persona_id": self.persona_id,
             "name": self.name,
-            "name_reading": self.name_reading,
             "first_person": dict(self.first_person),
             "speaking_style": dict(self.speaking_style),
             "answer_length": self.answer_length,
@@ -143,7 +140,6 @@ def load_persona(path: Path) -> Persona:
     return Persona(
         persona_id=_snake_case(file, values["persona_id"], "persona_id"),
         name=file.text(values["name"], "name", max_characters=MAX_NAME_CHARACTERS),
-        name_reading=_kana(file, values["name_reading"], "name_reading") if "name_reading" in values else None,
         first_person=_by_language(
             file, values["first_person"], "first_person", languages, max_characters=MAX_FIRST_PERSON_CHARACTERS
         ),

@@ -67,10 +67,9 @@ def test_default_persona_has_the_sets_every_device_knows() -> None:
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
-    persona = load(tmp_path, GOOD + "name_reading: てすたー\nanswer_length: two_sentences\nzone: Europe/Paris\n")
+    persona = load(tmp_path, GOOD + "answer_length: two_sentences\nzone: Europe/Paris\n")
     assert persona.persona_id == "tester"
     assert persona.name == "テスター"
-    assert persona.name_reading == "てすたー"
     assert persona.first_person == {"ja": "わたし", "en": "I"}
     assert persona.speaking_style == {"ja": "短く話す。", "en": "Speak briefly."}
     assert persona.answer_length == "two_sentences"
@@ -83,10 +82,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 
 
 def test_optional_fields_may_be_left_out_or_empty(tmp_path: Path) -> None:
-    text = GOOD.replace("readings:\n  PC: ピーシー\n", "readings:\n  # PC: ピーシー\nname_reading:\nzone: null\n")
+    text = GOOD.replace("readings:\n  PC: ピーシー\n", "readings:\n  # PC: ピーシー\nanswer_length:\nzone: null\n")
     persona = load(tmp_path, text)
     assert persona.readings == {}
-    assert persona.name_reading is None
     assert persona.zone == "Asia/Tokyo"
     assert persona.answer_length == "one_sentence"
 
@@ -177,7 +175,6 @@ def test_hash_changes_with_content_and_not_with_comments(tmp_path: Path) -> None
         ("readings:", "zone: Asia/Tokio\nreadings:", ":11: zone: found Asia/Tokio; allowed: an IANA zone such as "),
         ("readings:", "zone: ../etc\nreadings:", ":11: zone: found ../etc"),
         ("readings:", "zone: Asia\nreadings:", ":11: zone: found Asia;"),
-        ("readings:", "name_reading: 試験\nreadings:", ":11: name_reading: found 試験; allowed: full-width kana"),
         ("ピーシー", "pc", ":12: readings.PC: found pc; allowed: full-width kana"),
         ("ピーシー", "ﾋﾟｰｼｰ", ":12: readings.PC: found ﾋﾟｰｼｰ; allowed: full-width kana"),
         ("  PC:", "  電脳:", ":12: readings.電脳: allowed: a word in Latin letters."),

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from server.errors import StackChanError
+
+
+class StartError(BaseModel):
+    """Why the server could not start."""
+
+    code: str
+    message: str
+    hint: str | None = None
+
+
+class ReadyAnswer(BaseModel):
+    """How far the start has come."""
+
+    status: Literal["starting", "ready", "failed"]
+    error: StartError | None = None
 
 
 class ReadinessView(Protocol):
@@ -31,7 +47,8 @@ def health_router(readiness: ReadinessView, version: str) -> APIRouter:
     @router.get(
         "/readyz",
         summary="Can a turn be taken?",
-        responses={503: {"description": "`starting` or `failed`, with the error"}},
+        response_model=ReadyAnswer,
+        responses={503: {"model": ReadyAnswer, "description": "`starting`, or `failed` with the error"}},
     )
     async def readyz() -> JSONResponse:
         """200 `ready` when every model is loaded and warm; 503 with `starting` or `failed` otherwise."""

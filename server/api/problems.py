@@ -42,6 +42,7 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "device_forbidden": 403,
         "device_revoked": 403,
         "starting": 503,
+        "start_failed": 503,
         "stopping": 503,
         "storage_full": 507,
     }
@@ -63,7 +64,7 @@ def problem(error: StackChanError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, errors.OverloadError):
         headers["Retry-After"] = str(error.retry_after_seconds)
-    elif status == 503:
+    elif status == 503 and error.retryable:
         headers["Retry-After"] = "2"
     body = {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.hint}
     return JSONResponse({"error": body}, status_code=status, headers=headers)

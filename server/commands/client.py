@@ -23,7 +23,7 @@ from server.commands.failures import NoServerError, RefusedError, UsageFailure
 from server.errors import StackChanError
 from server.run_file import read_run_file
 
-START_WAIT_SECONDS = 60.0
+START_WAIT_SECONDS = 300.0
 """How long a server may take to become ready before the command gives up."""
 LISTEN_WAIT_SECONDS = 5.0
 """How long a server whose process lives may take until it accepts connections."""

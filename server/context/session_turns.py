@@ -11,7 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from server.engines.base import LlmMessage
+
 STEP_TURNS = 4
+# What the chat template, the JSON of an answer and the clock add around the words of one earlier turn.
+_AROUND_EXCHANGE_TOKENS = 50
+_AROUND_MESSAGE_TOKENS = 6
+# For the marks around the newest words and the clock.
+PROMPT_MARGIN_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,15 @@ async def choose_exchanges(
     session: SessionTurns, count_tokens: Callable[[str], Awaitable[int]], *, budget_tokens: int, max_turns: int
 ) -> tuple[Exchange, ...]:
     """The exchanges that enter the prompt, oldest first."""
-    costs = [await count_tokens(exchange.user_text + exchange.robot_text) for exchange in session.exchanges]
+    costs = [
+        await count_tokens(exchange.user_text + exchange.robot_text) + _AROUND_EXCHANGE_TOKENS
+        for exchange in session.exchanges
+    ]
     start = window_start(costs, budget_tokens=budget_tokens, max_turns=max_turns, earlier=session.earlier)
     return session.exchanges[start:]
+
+
+async def prompt_tokens(messages: Sequence[LlmMessage], count_tokens: Callable[[str], Awaitable[int]]) -> int:
+    """Tokens of messages with the marks around them; an estimate that errs on the high side."""
+    text = "".join(message.content for message in messages)
+    return await count_tokens(text) + _AROUND_MESSAGE_TOKENS * len(messages)

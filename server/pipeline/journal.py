@@ -13,7 +13,7 @@ from typing import Any
 
 from server.config_sections import SessionSettings
 from server.context.session_turns import STEP_TURNS, Exchange, SessionTurns
-from server.errors import AuthError
+from server.errors import AuthError, StackChanError
 from server.persona import Persona
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.storage import channels, devices, exchanges, sessions, turns
@@ -152,6 +152,11 @@ class TurnJournal:
                 error_message=error.message if error else None,
             )
             await sessions.touch_session(db, turn.session_id, now=now)
+
+    async def abandon(self, turn: OpenTurn, error: StackChanError, now: datetime) -> None:
+        """Close a turn whose words could not be stored. Raises `StorageError` when that fails too."""
+        async with self._databases.world() as db:
+            await turns.fail_turn(db, turn.turn_id, error_code=error.code, error_message=error.message, ended_at=now)
 
     async def read(self, turn_id: int) -> StoredTurn | None:
         """A turn as it is stored now; None when there is none."""

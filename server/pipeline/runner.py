@@ -6,6 +6,7 @@ Connects a turn's voice to the speech store. Knows no wire format; what a device
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class TurnRunner:
                 f"Device {request.device_id} is still in a turn.", hint="Send the next one when this one has ended."
             )
         if len(self._busy) >= self._max_turns:
-            raise OverloadError(f"{len(self._busy)} turns are waiting for the models already.", retry_after_seconds=3)
+            raise OverloadError(f"The models are busy with {len(self._busy)} turns already.", retry_after_seconds=3)
         # Taken before the first await, so that two requests of one device cannot both pass.
         self._busy.add(request.device_id)
         try:
@@ -98,6 +99,8 @@ class TurnRunner:
             return result
         except StackChanError as error:
             _log.error("turn %d could not be stored: %s", turn.turn_id, error.message)
+            with contextlib.suppress(StackChanError):
+                await self._journal.abandon(turn, error, self._clock())
             raise
         finally:
             await self._speech.end(turn.turn_id, keep=keep)

@@ -18,12 +18,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-import numpy as np
-
 from server.audio.resample import resample
 from server.audio.segmenter import SegmenterSettings
-from server.context.prompts import answer_schema, system_message, turn_messages
-from server.context.session_turns import choose_exchanges
+from server.context.prompts import answer_schema, stable_prefix, system_message, turn_messages
+from server.context.session_turns import PROMPT_MARGIN_TOKENS, choose_exchanges, prompt_tokens
 from server.engines.base import Engines, LlmDone, LlmRequest, LlmText, SpeechRequest
 from server.errors import AsrError, LlmError, StackChanError, StorageError, TtsError
 from server.events import (
@@ -55,9 +53,6 @@ Emit = Callable[[TurnEvent], Awaitable[None]]
 
 # Pieces that wait for the voice; synthesis is much faster than generation, so this never fills in practice.
 _PIECES_AHEAD = 8
-# What lies between two spoken pieces; the engines trim their own silence.
-_PAUSE_SECONDS = {"、": 0.12, "，": 0.12, ",": 0.12}
-_SENTENCE_PAUSE_SECONDS = 0.25
 
 
 class Journal(Protocol):
@@ -108,6 +103,15 @@ class TurnController:
         self.clock = clock
         self.tools = tuple(tools)
         self.monotonic = monotonic
+        self._prefix_tokens: int | None = None
+
+    async def room_for_history(self, words: str) -> int:
+        """Tokens of the window that earlier turns may take, beside the stable prefix, `words` and the answer."""
+        llm = self.engines.llm
+        if self._prefix_tokens is None:
+            self._prefix_tokens = await prompt_tokens(stable_prefix(self.persona), llm.count_tokens)
+        taken = self._prefix_tokens + await llm.count_tokens(words) + self.settings.max_answer_tokens
+        return max(0, llm.capabilities.context_tokens - taken - PROMPT_MARGIN_TOKENS)
 
     async def run(self, turn: OpenTurn, request: TurnRequest, emit: Emit) -> TurnResult:
         """Take one open turn to its end and return what the device gets.
@@ -145,7 +149,6 @@ class _Run:
         self._heard = Heard("", controller.persona.languages[0])
         self._tool_runs: list[ToolRun] = []
         self._speech_samples = 0
-        self._pause_seconds = 0.0
         self._speech_error: StackChanError | None = None
 
     async def move(self, state: TurnState) -> None:
@@ -217,7 +220,7 @@ class _Run:
         history = await choose_exchanges(
             self._turn.history,
             self._c.engines.llm.count_tokens,
-            budget_tokens=settings.context_tokens,
+            budget_tokens=min(settings.context_tokens, await self._c.room_for_history(self._heard.text)),
             max_turns=settings.context_turns,
         )
         request = LlmRequest(
@@ -312,10 +315,7 @@ class _Run:
                         if not started:
                             started = True
                             await self._begin_sentence(text)
-                            await self._send(_pause(self._pause_seconds, rate_hz))
                         await self._send(AudioChunk(resample(chunk.samples, chunk.sample_rate_hz, rate_hz), rate_hz))
-                    if started:
-                        self._pause_seconds = _PAUSE_SECONDS.get(text[-1], _SENTENCE_PAUSE_SECONDS)
         except TimeoutError:
             self._speech_error = TtsError("Speaking took too long.", code="tts_timeout", retryable=True)
         except TtsError as error:
@@ -365,10 +365,6 @@ class _Run:
                 {"name": r.name, "arguments": dict(r.arguments), "result": dict(r.result)} for r in self._tool_runs
             ),
         )
-
-
-def _pause(seconds: float, rate_hz: int) -> AudioChunk:
-    return AudioChunk(np.zeros(round(seconds * rate_hz), np.int16), rate_hz)
 
 
 def _ids(entries: Sequence[Any]) -> frozenset[str]:

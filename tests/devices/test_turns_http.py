@@ -62,7 +62,7 @@ async def test_every_audio_format_is_a_turn(serve, content_type, body):
         "url": f"/v1/turns/{seen['turn_id']}/audio",
         "format": "wav",
         "sample_rate": 24000,
-        "duration_ms": 310,
+        "duration_ms": 190,
     }
     assert seen["memory"] == {"searched": False, "memory_ids": [], "source_checked": False}
     assert {"asr", "llm", "first_audio", "total"} <= set(seen["latency_ms"])
@@ -170,3 +170,15 @@ async def test_an_unknown_format_or_rate_is_refused(serve, query):
         turn = (await live.client.post("/v1/turns", json={"text": "hi"})).json()
         response = await live.client.get(f"/v1/turns/{turn['turn_id']}/audio?{query}")
     assert code(response) == (422, "body_invalid")
+
+
+async def test_speech_comes_at_the_rate_it_was_made_unless_another_is_asked_for(serve):
+    async with serve(env={"STACKCHAN_TTS__SPEECH_SAMPLE_RATE_HZ": "16000"}) as live:
+        turn = (await live.client.post("/v1/turns", json={"text": "hi"})).json()
+        plain = await live.client.get(turn["audio"]["url"])
+        asked = await live.client.get(turn["audio"]["url"], params={"rate": 24000})
+    assert turn["audio"]["sample_rate"] == 16_000
+    with wave.open(io.BytesIO(plain.content)) as sound:
+        assert sound.getframerate() == 16_000
+    with wave.open(io.BytesIO(asked.content)) as sound:
+        assert sound.getframerate() == 24_000

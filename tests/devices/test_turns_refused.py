@@ -77,7 +77,7 @@ async def test_a_bad_session_label_is_named(serve, label):
         (b'{"text": 5}', "application/json", (422, "body_invalid")),
         (b'{"text": "hi", "extra": 1}', "application/json", (422, "body_invalid")),
         (b'{"text": "  "}', "application/json", (422, "text_empty")),
-        (json.dumps({"text": "あ" * 2001}).encode(), "application/json", (413, "text_too_long")),
+        (json.dumps({"text": "あ" * 1001}).encode(), "application/json", (413, "text_too_long")),
         (b"\x00\x01" * 16_000 * 61, "audio/pcm;rate=16000", (413, "audio_too_long")),
         (b"\x00" * (4 * 1024**2 + 1), "audio/pcm;rate=48000", (413, "audio_too_large")),
     ],

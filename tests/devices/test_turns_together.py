@@ -111,7 +111,8 @@ async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serv
         "status": "failed",
         "error": {"code": "asr_failed", "message": "no model here", "hint": None},
     }
-    assert code(turn) == (503, "starting")
+    assert code(turn) == (503, "start_failed")
+    assert "retry-after" not in turn.headers
     assert "no model here" in turn.json()["error"]["message"]
     engines: list[FakeEngine] = list(live.engines.all())
     assert [engine.closed for engine in engines] == [1] * 5
@@ -176,3 +177,22 @@ async def test_nobody_may_sniff_or_frame_the_page(serve):
         response = await live.client.get("/")
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+
+
+async def test_a_turn_whose_words_cannot_be_stored_is_refused_and_closed(serve, monkeypatch):
+    from server.errors import StorageError
+    from server.pipeline.journal import TurnJournal
+
+    async def full(*_):
+        raise StorageError("The disk is full.", code="storage_full")
+
+    async with serve() as live:
+        with monkeypatch.context() as patch:
+            patch.setattr(TurnJournal, "heard", full)
+            refused = await live.client.post("/v1/turns", json={"text": "hi"})
+        turn = (await live.client.get("/v1/turns/1")).json()
+        after = await live.client.post("/v1/turns", json={"text": "hi"})
+    assert code(refused) == (507, "storage_full")
+    assert (turn["status"], turn["error"]["code"]) == ("failed", "storage_full")
+    assert after.status_code == 200
+    assert len(live.engines.llm.requests) == 1, "words that were not kept are not answered"

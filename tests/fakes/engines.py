@@ -94,7 +94,7 @@ class FakeLlm(FakeEngine):
     requests: list[LlmRequest] = field(default_factory=list)
     cancelled: int = 0
     warmed: list[LlmMessage] = field(default_factory=list)
-    capabilities = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=4096)
+    capabilities = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=100_000)
 
     def __post_init__(self) -> None:
         super().__init__()

@@ -108,8 +108,7 @@ async def test_a_spoken_turn_gives_words_face_voice_and_movement(persona):
     assert kinds(events, TranscriptReady) == [TranscriptReady(384, "こんにちは", "ja")]
     assert [e.text for e in kinds(events, SentenceStarted)] == ["今日はいい天気だから、", "散歩に行こうよ。"]
     assert events[-1] == TurnEnded(384, "ok")
-    # 19 characters at 10 ms, and 120 ms between the two pieces
-    assert result.speech_duration_ms == 19 * 10 + 120
+    assert result.speech_duration_ms == 19 * 10, "19 characters at 10 ms each; pauses are the engine's"
     samples = sum(len(e.chunk.samples) for e in kinds(events, SpeechProduced))
     assert samples == 24 * result.speech_duration_ms
     assert {e.chunk.sample_rate_hz for e in kinds(events, SpeechProduced)} == {24_000}
@@ -368,3 +367,31 @@ async def test_the_action_reaches_the_body(persona):
     _, events, _ = await run(persona)
     assert kinds(events, ActionChosen) == [ActionChosen(384, "nod")]
     assert kinds(events, FaceChosen) == [FaceChosen(384, "happy")]
+
+
+@pytest.mark.parametrize(("window", "kept"), [(100_000, 3), (0, 0)])
+async def test_earlier_turns_give_way_so_that_prompt_and_answer_fit_the_window(persona, window, kept):
+    from dataclasses import replace
+
+    from server.context.prompts import stable_prefix
+    from server.context.session_turns import Exchange, SessionTurns, prompt_tokens
+
+    llm = FakeLlm()
+    words = "あ" * 1000
+    prefix = await prompt_tokens(stable_prefix(persona), llm.count_tokens)
+    needed = prefix + len(words) + SETTINGS.max_answer_tokens + 64
+    llm.capabilities = replace(llm.capabilities, context_tokens=window or needed + 100)
+    history = SessionTurns(tuple(Exchange(f"前の話{n}", "うん。", "ja", NOW) for n in range(3)))
+    if not window:
+        history = SessionTurns(tuple(Exchange(f"前の話{n}" * 20, "うん。", "ja", NOW) for n in range(3)))
+    turn = replace(TURN, history=history)
+    controller = TurnController(fake_engines(llm=llm), persona, FakeJournal(), SETTINGS, clock=lambda: NOW)
+
+    async def ignore(event):
+        pass
+
+    await controller.run(turn, TurnRequest("desk", text=words), ignore)
+    prompt = "\n".join(message.content for message in llm.requests[0].messages)
+    assert sum(f"前の話{n}" in prompt for n in range(3)) == kept
+    assert words in prompt
+    assert len(prompt) + SETTINGS.max_answer_tokens <= llm.capabilities.context_tokens

@@ -37,13 +37,14 @@ from server.errors import LlmError, ModelError
 
 log = logging.getLogger(__name__)
 
-# Small batches: a cancelled prompt stops after the batch in work (see docs/dependencies.md for the figures).
+# Small batches: a cancelled prompt stops after the batch in work.
 _BATCH_TOKENS = 128
 # Room for a dozen prompt prefixes of other conversations, so that changing between them reads nothing again.
 _CACHE_RAM_MIB = 128
 _HTTP_TIMEOUT_SECONDS = 30.0
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
+_PREFIX_FILES = 3
 
 
 class _Ended:
@@ -152,6 +153,7 @@ class XllamaLlm:
         part = path.with_suffix(".part")
         if await self._prefix_file("save", part.name):
             part.replace(path)  # a file that was cut while being written is never loaded
+            await self._thread.call(_keep_newest, self._prefix_dir)
 
     async def _read_prefix(self, messages: Sequence[LlmMessage]) -> None:
         # The user's turn comes next: its opening marks belong to the prefix.
@@ -203,7 +205,7 @@ class XllamaLlm:
         params.n_threads_http = 2
         params.verbosity = _CHATTY if log.isEnabledFor(logging.DEBUG) else _SILENT
         if self._prefix_dir is not None:
-            self._prefix_dir.mkdir(parents=True, exist_ok=True)
+            self._prefix_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             params.slot_save_path = f"{self._prefix_dir}{os.sep}"
         try:
             self._server = xllamacpp.Server(params)
@@ -287,6 +289,13 @@ class XllamaLlm:
             stop.set()
             work.cancel()
             self._stops.discard(stop)
+
+
+def _keep_newest(folder: Path) -> None:
+    """Each persona, model and window leaves a file of tens of megabytes; the last few are enough."""
+    files = sorted(folder.glob("*.kv"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[_PREFIX_FILES:]:
+        file.unlink(missing_ok=True)
 
 
 def _complete(server: Any, body: dict[str, Any], post: Any, stop: threading.Event) -> None:

@@ -35,7 +35,7 @@ class MixedTts:
     `engines`: by ISO 639-1 code; parts in a language without an engine are spoken by the first one.
     """
 
-    name = "mixed"
+    name = "openjtalk-hibari"
     sample_rate_hz = 24_000
 
     def __init__(self, engines: Mapping[str, TtsEngine], readings: Mapping[str, str] | None = None) -> None:
