@@ -17,7 +17,7 @@ from server.context.prompts import (
     ToolExample,
     answer_schema,
     answer_text,
-    local_time_text,
+    clock_text,
     stable_prefix,
     system_message,
     tool_result_message,
@@ -135,7 +135,7 @@ def test_another_language_is_held_to_sentences_only():
 def test_the_prefix_names_every_id_with_its_meaning_in_each_language():
     text = system_message(persona()).content
     assert "手を振る / wave: wave" in text
-    assert "悲しい / sad: sad" in text
+    assert "悲しい、つらい、さみしい、泣く、失う、がっかり / sad: sad" in text
     assert "スタックチャン" in text
     assert "ぼく" in text
 
@@ -151,7 +151,20 @@ def test_examples_use_only_ids_that_the_persona_has():
     answers = [json.loads(message.content) for message in stable_prefix(persona()) if message.role == "assistant"]
     assert answers
     assert {answer["emotion"] for answer in answers} == {"neutral", "happy", "sad"}
-    assert {answer["action"] for answer in answers} == {"none", "nod"}
+    assert {answer["action"] for answer in answers} == {"none", "nod", "wave"}
+
+
+def test_the_prefix_ends_with_the_personas_own_glossary():
+    heard = [message.content for message in stable_prefix(persona()) if message.role == "user"]
+    assert heard[-4:] == ["うなずく = nod", "手を振る = wave", "うれしい = happy", "悲しい = sad"]
+    answers = [message.content for message in stable_prefix(persona()) if message.role == "assistant"]
+    assert answers[-3:-1] == [
+        answer_text("neutral", "wave", "手を振るよ。"),
+        answer_text("happy", "none", "うれしいね。"),
+    ]
+    english = stable_prefix(persona(languages=("en",)))
+    assert english[-1].content == answer_text("sad", "none", "Sad.")
+    assert english[-6].content == "wave = wave"
 
 
 def test_every_example_keeps_the_answers_own_schema():
@@ -175,7 +188,7 @@ def test_tools_are_explained_only_when_given():
 def test_tool_examples_need_their_tool():
     example = ToolExample("ja", "前に話した本は？", "search_memory", {"query": "本"})
     with_tool = stable_prefix(persona(), (SEARCH,), (example,))
-    assert with_tool[-1].content == '{"tool":"search_memory","args":{"query":"本"}}'
+    assert with_tool[-9].content == '{"tool":"search_memory","args":{"query":"本"}}'
     assert stable_prefix(persona(), (), (example,)) == stable_prefix(persona())
 
 
@@ -195,30 +208,32 @@ def test_everything_sent_before_is_a_prefix_of_the_next_turn():
     done.append(exchange("元気？", "うん、元気だよ。", 1, action="nod"))
     third = sent(done, "それはよかった", 42)
     assert third[: len(second)] == second
-    assert len(third) == len(second) + 2
+    assert [message.role for message in third[len(second) :]] == ["assistant", "system", "user"]
 
 
-def test_the_first_words_of_a_conversation_carry_the_local_time():
-    assert sent((), "今日は何曜日？", 0)[-1].content == "(2026年11月30日 月曜日 12時4分)\n今日は何曜日？"
+def test_the_first_words_of_a_conversation_come_after_the_local_time():
+    clock, words = sent((), "今日は何曜日？", 0)[-2:]
+    assert (clock.role, clock.content) == ("system", "今は2026年11月30日 月曜日 12時4分。")
+    assert (words.role, words.content) == ("user", "今日は何曜日？")
 
 
 def test_the_time_is_told_again_when_it_is_old():
     history = [exchange("やあ", "やあ。", 0)]
-    assert sent(history, "今何時？", 1)[-1].content == "今何時？"
-    assert sent(history, "今何時？", 10)[-1].content == "(2026年11月30日 月曜日 12時14分)\n今何時？"
+    assert [message.role for message in sent(history, "今何時？", 1)[-2:]] == ["assistant", "user"]
+    assert sent(history, "今何時？", 10)[-2].content == "今は2026年11月30日 月曜日 12時14分。"
 
 
 def test_the_time_is_told_in_the_language_of_the_words():
-    assert local_time_text(persona(), NOON, "en") == "Monday, November 30, 2026, 12:04"
-    assert local_time_text(persona(zone="America/New_York"), NOON, "en") == "Sunday, November 29, 2026, 22:04"
-    assert local_time_text(persona(), NOON, "") == "2026年11月30日 月曜日 12時4分"
+    assert clock_text(persona(), NOON, "en") == "It is Monday, November 30, 2026, 12:04."
+    assert clock_text(persona(zone="America/New_York"), NOON, "en") == "It is Sunday, November 29, 2026, 22:04."
+    assert clock_text(persona(), NOON, "") == "今は2026年11月30日 月曜日 12時4分。"
 
 
 def test_the_examples_come_first_and_system_text_does_not_depend_on_the_time():
     prefix = stable_prefix(persona())
     messages = (system_message(persona()), *sent((), "やあ", 0))
     assert messages[: len(prefix)] == prefix
-    assert len(messages) == len(prefix) + 1
+    assert len(messages) == len(prefix) + 2
 
 
 def test_what_was_interrupted_reads_as_cut_off():
@@ -228,7 +243,7 @@ def test_what_was_interrupted_reads_as_cut_off():
 
 @pytest.mark.parametrize("text", ["😀", "e\u0301", "\u202eかな", '"}{', "line\nbreak", "𠮟る"])
 def test_odd_text_arrives_as_it_was_said(text):
-    assert sent((), text, 0)[-1].content.endswith(f"\n{text}")
+    assert sent((), text, 0)[-1].content == text
     assert json.loads(answer_text("happy", "none", text))["reply"] == text
 
 
