@@ -123,7 +123,7 @@ _RELATED_WORDS = {
     "sleepy": "あくび、寝不足、うとうと",
     "surprised": "びっくり、突然、わっ",
     "nod": "首を縦に振る",
-    "shake": "いやいや",
+    "shake": "いいえ、ちがう",
     "look_up": "空、頭の上",
     "look_down": "床、地面",
     "tilt": "かたむける",
