@@ -126,6 +126,7 @@ def create_app(
     app.state.readiness = readiness
     app.state.service = None
     app.state.new_owner_token = None
+    app.state.begin_stop = lambda: None
     app.state.boot_token = secrets.token_urlsafe(32)
 
     def service() -> TurnService:
@@ -215,6 +216,8 @@ async def _assemble(
     controller = TurnController(engines, persona, journal, _turn_settings(settings), clock=clock)
     runner = TurnRunner(controller, journal, speech, max_turns=settings.limits.queued_turns + 1, clock=clock)
     stack.push_async_callback(runner.close, _GRACE_SECONDS)
+    # Told at the stop signal, while requests can still be answered: a turn that is cut off gets its 503.
+    app.state.begin_stop = lambda: runner.begin_close(_GRACE_SECONDS)
     return TurnService(
         authorizer=await _authorizer(app, databases, settings, boot_token, clock),
         runner=runner,
@@ -241,7 +244,7 @@ async def _authorizer(
     """Set up the tokens; generate the owner's when there is none and none was set by hand."""
 
     async def find(token: str) -> StoredToken | None:
-        async with databases.server() as db:
+        async with databases.server(write=False) as db:
             found = await tokens.find_token(db, token)
         return StoredToken(found.kind, found.device_id) if found is not None else None
 

@@ -44,16 +44,24 @@ class TomlFile:
         return f"{self.path}:{line}" if line else str(self.path)
 
 
+_MAX_TOML_BYTES = 256 * 1024
+
+
 def read_toml(path: Path) -> TomlFile:
     """Read and parse `path`; a missing file is an empty one. Raises `ConfigError` with line and column."""
     try:
-        raw = path.read_bytes()
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ConfigError(f"{path}: is not a file.", hint="Move it away.")
+        with path.open("rb") as file:
+            raw = file.read(_MAX_TOML_BYTES + 1)
     except FileNotFoundError:
         return TomlFile(path, "", {})
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}).", hint="Check its permissions, or move it away."
         ) from error
+    if len(raw) > _MAX_TOML_BYTES:
+        raise ConfigError(f"{path}: is larger than {_MAX_TOML_BYTES} bytes.", hint="Settings are a page of text.")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -65,6 +73,8 @@ def read_toml(path: Path) -> TomlFile:
         line, column = _syntax_place(str(error), text)
         reason = str(error).partition(" (at ")[0]
         raise ConfigError(f"{path}:{line}:{column}: is not valid TOML: {reason}.") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets without end
+        raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:

@@ -98,6 +98,8 @@ def is_null(node: Node) -> bool:
 def read_yaml(path: Path) -> YamlFile:
     """Read and parse one YAML document. Raises `ConfigError` with line and column for a syntax error."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise _error(f"{path}: is not a file.", "Set persona_path to a YAML file, or unset it.")
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:

@@ -7,6 +7,7 @@ no HTTP: whether the server answers is the caller's question.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -33,8 +34,19 @@ class RunFile:
 
 
 def write_run_file(data_dir: Path, run: RunFile) -> Path:
-    """Write it whole or not at all, with mode 0600."""
+    """Write it whole or not at all, with mode 0600. Raises `StorageError`."""
     path = data_dir / FILE_NAME
+    try:
+        _write_private(path, run)
+    except OSError as error:
+        code = "storage_full" if error.errno == errno.ENOSPC else "storage_failed"
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror or error}.", code=code, hint="Make room, or move it away."
+        ) from None
+    return path
+
+
+def _write_private(path: Path, run: RunFile) -> None:
     partial = path.with_suffix(f".{run.pid}.partial")
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -42,7 +54,6 @@ def write_run_file(data_dir: Path, run: RunFile) -> Path:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-    return path
 
 
 def read_run_file(data_dir: Path) -> RunFile | None:

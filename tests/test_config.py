@@ -268,3 +268,20 @@ def test_documentation_lists_exactly_the_settings_there_are() -> None:
     documented = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if "| `STACKCHAN_" in line]
     expected = expected_rows()
     assert documented == expected, "The table in docs/configuration.md should be:\n" + "\n".join(expected)
+
+
+@pytest.mark.parametrize("text", ["port = " + "9" * 5000, "a = " + "[" * 50_000])
+def test_a_file_that_overwhelms_the_parser_is_an_error_not_a_crash(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stackchan.toml").write_text(text)
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)})
+
+
+def test_a_settings_file_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "stackchan.toml").symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="is not a file"):
+        load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)})
+    (tmp_path / "stackchan.toml").unlink()
+    (tmp_path / "stackchan.toml").write_text("#" * 300_000)
+    with pytest.raises(ConfigError, match="is larger than"):
+        load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)})

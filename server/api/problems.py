@@ -38,6 +38,7 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "audio_too_large": 413,
         "text_too_long": 413,
         "body_invalid": 422,
+        "body_timeout": 408,
         "text_empty": 422,
         "device_forbidden": 403,
         "device_revoked": 403,

@@ -113,13 +113,23 @@ def _termination_as_interrupt() -> Iterator[None]:
 
 def _set_up_logging(settings: Settings, terminal: Terminal) -> None:
     """The server's own log on the error stream; of its libraries only warnings."""
-    handler = RichHandler(console=terminal.err, show_path=False, rich_tracebacks=False, omit_repeated_times=False)
+    handler = _SafeHandler(console=terminal.err, show_path=False, rich_tracebacks=False, omit_repeated_times=False)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
     logging.getLogger("server").setLevel(settings.log_level.upper())
     # A failed start is shown once, with its hint, when the command ends.
     logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
     # What a stop cuts off is no defect, and has been announced.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not _is_cancellation(record))
+
+
+class _SafeHandler(RichHandler):
+    """A log line that cannot be written (a full disk, no file left to open) must not end the server."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except (OSError, ImportError):
+            self.handleError(record)
 
 
 def _is_cancellation(record: logging.LogRecord) -> bool:

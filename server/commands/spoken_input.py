@@ -91,6 +91,8 @@ def decide_input(
 
 
 def _file(path: Path) -> FileInput:
+    if path.exists() and not path.is_file():
+        raise UsageFailure(f"{path} is not a recording but a device, a pipe or a folder.")
     try:
         with path.open("rb") as stream:
             head = stream.read(16)

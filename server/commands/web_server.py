@@ -7,18 +7,56 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from server.errors import StackChanError
 
 GRACE_SECONDS = 10
 """How long requests in progress may go on after a stop signal."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+_MAX_CONNECTIONS = 512
+"""More are closed at once: each takes a file descriptor, and without one left nothing can be stored or logged."""
+_SPARE_DESCRIPTORS = 64
+_SILENT_SECONDS = 20.0
+"""A connection that has not finished sending a request's head by then is closed."""
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP/1.1, closed to those who only hold a connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > connection_limit():
+            transport.abort()
+            return
+        self._watch_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_head()
+
+    def _watch_head(self) -> None:
+        self.loop.call_later(_SILENT_SECONDS, self._close_when_silent, self.cycle)
+
+    def _close_when_silent(self, before: Any) -> None:
+        # The same request as then, and that one answered (or none yet): nothing has come in the meantime.
+        if self.cycle is before and (before is None or before.response_complete) and not self.transport.is_closing():
+            self.transport.close()
+
+
+def connection_limit() -> int:
+    """Connections at once: bounded, and fewer than this process may open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(8, min(_MAX_CONNECTIONS, soft - _SPARE_DESCRIPTORS))
 
 
 class StartView(Protocol):
@@ -50,6 +88,7 @@ async def run_app(
     """
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -66,6 +105,7 @@ async def run_app(
                 loop.remove_signal_handler(number)
             return
         server.should_exit = True
+        app.state.begin_stop()
         on_stopping()
 
     async def watch_start() -> StackChanError | None:

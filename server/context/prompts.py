@@ -141,7 +141,7 @@ _LENGTH_WORDS = {
 # kana before its mark; English is ASCII without brackets (a small model
 # fills forms: "My name is [Your Name]."): so a reply cannot slip into another language.
 _SENTENCE_PATTERNS = {
-    "ja": r'[ぁ-んァ-ヶ一-龯々0-9０-９][^"\\\x00-\x1f。！？!?]{0,50}[ぁ-んァ-ヶー][。！？]',
+    "ja": r'[ぁ-んァ-ヶ一-龯々0-9０-９][^"\\\x00-\x1f。！？!?{}<>\[\]]{0,50}[ぁ-んァ-ヶー][。！？]',
     "en": r"[A-Z0-9]([#-\-/-;@-Z_-z ]|\.[a-z0-9]){1,120}[.!?]",
 }
 _ANY_SENTENCE_PATTERN = r'[^"\\\x00-\x1f。！？!?.]{1,120}[。！？!?.]'

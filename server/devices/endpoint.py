@@ -7,6 +7,7 @@ here as exceptions and become answers in `api/problems.py`.
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from fastapi import Path as PathParam
 from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 
 from server.audio.codec import decode_upload
 from server.devices.auth import Authorizer, Caller, device_of, session_label_of
@@ -54,6 +56,7 @@ class TurnService:
     speech_sample_rate_hz: int
 
 
+_UPLOAD_TIMEOUT_SECONDS = 60.0
 _AUDIO_BODY = {"schema": {"type": "string", "format": "binary"}}
 _REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
@@ -225,10 +228,18 @@ async def _read_body(request: Request, limit_bytes: int) -> bytes:
     if declared.isdecimal() and int(declared) > limit_bytes:
         raise too_large
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limit_bytes:
-            raise too_large
+    try:
+        async with asyncio.timeout(_UPLOAD_TIMEOUT_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit_bytes:
+                    raise too_large
+    except TimeoutError:
+        raise RequestError(
+            f"The body did not arrive within {_UPLOAD_TIMEOUT_SECONDS:g} seconds.", code="body_timeout", retryable=True
+        ) from None
+    except ClientDisconnect:  # nobody is left to read this, and it is no defect
+        raise RequestError("The connection ended within the body.", code="body_incomplete", retryable=True) from None
     return bytes(body)
 
 
@@ -241,7 +252,8 @@ def _read_text(body: bytes, limit_characters: int) -> TextTurn:
         raise RequestError(f"{where}: {first['msg']}", code="body_invalid", hint='Send {"text": "…"}.') from None
     if len(typed.text) > limit_characters:
         raise RequestError(f"text is longer than {limit_characters} characters.", code="text_too_long")
-    if not typed.text.strip():
+    # Spaces, control and zero-width characters say nothing.
+    if all(unicodedata.category(character)[0] in "CZ" for character in typed.text):
         raise RequestError("text is empty.", code="text_empty")
     return typed
 

@@ -40,6 +40,7 @@ class TurnJournal:
         self._databases = databases
         self._settings = settings
         self._persona = persona
+        self._unclosed: dict[int, StackChanError] = {}
         self._turn_ids = IdAllocator(databases.server, TURN_IDS)
         self._source_turn_ids = IdAllocator(databases.server, SOURCE_TURN_IDS)
 
@@ -48,6 +49,7 @@ class TurnJournal:
 
         Raises `AuthError` (`device_revoked`) for a device that was shut out.
         """
+        await self._close_unclosed(now)
         async with self._databases.server() as db:
             device = await devices.ensure_device(db, request.device_id, now=now)
         if device.revoked_at is not None:
@@ -154,9 +156,20 @@ class TurnJournal:
             await sessions.touch_session(db, turn.session_id, now=now)
 
     async def abandon(self, turn: OpenTurn, error: StackChanError, now: datetime) -> None:
-        """Close a turn whose words could not be stored. Raises `StorageError` when that fails too."""
-        async with self._databases.world() as db:
-            await turns.fail_turn(db, turn.turn_id, error_code=error.code, error_message=error.message, ended_at=now)
+        """Close a turn whose words could not be stored; when that fails too, the next turn tries again.
+
+        Raises `StorageError`.
+        """
+        self._unclosed[turn.turn_id] = error
+        await self._close_unclosed(now)
+
+    async def _close_unclosed(self, now: datetime) -> None:
+        for turn_id, error in list(self._unclosed.items()):
+            async with self._databases.world() as db:
+                stored = await turns.get_turn(db, turn_id)
+                if stored is not None and stored.ended_at is None:
+                    await turns.fail_turn(db, turn_id, error_code=error.code, error_message=error.message, ended_at=now)
+            del self._unclosed[turn_id]
 
     async def read(self, turn_id: int) -> StoredTurn | None:
         """A turn as it is stored now; None when there is none."""

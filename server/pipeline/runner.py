@@ -30,7 +30,17 @@ class StartedTurn:
     task: asyncio.Task[TurnResult]
 
     async def result(self) -> TurnResult:
-        return await asyncio.shield(self.task)
+        """The turn's end. Raises `StackChanError` (`stopping`) when the server stopped during it."""
+        try:
+            return await asyncio.shield(self.task)
+        except asyncio.CancelledError:
+            if self.task.cancelled():
+                raise stopping() from None
+            raise
+
+
+def stopping() -> StackChanError:
+    return StackChanError("The server is stopping.", code="stopping", retryable=True, hint="Try again in a minute.")
 
 
 class TurnRunner:
@@ -53,6 +63,7 @@ class TurnRunner:
         self._busy: set[str] = set()
         self._tasks: set[asyncio.Task[TurnResult]] = set()
         self._closing = False
+        self._close: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> int:
@@ -65,7 +76,7 @@ class TurnRunner:
         Raises `BusyError` while this device is in a turn, `OverloadError` when too many are.
         """
         if self._closing:
-            raise OverloadError("The server is stopping.", retry_after_seconds=5)
+            raise stopping()
         if request.device_id in self._busy:
             raise BusyError(
                 f"Device {request.device_id} is still in a turn.", hint="Send the next one when this one has ended."
@@ -105,6 +116,11 @@ class TurnRunner:
         finally:
             await self._speech.end(turn.turn_id, keep=keep)
             self._busy.discard(request.device_id)
+
+    def begin_close(self, grace_seconds: float) -> None:
+        """Start `close` in the background."""
+        if self._close is None:
+            self._close = asyncio.create_task(self.close(grace_seconds), name="stop-turns")
 
     async def close(self, grace_seconds: float) -> None:
         """Take no more turns; let those that run end within the grace, then cancel the rest."""

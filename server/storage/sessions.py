@@ -44,7 +44,9 @@ async def open_session(
     if row is not None:
         reason = _ending(row, now, idle_close, label)
         if reason is None:
-            row.last_active_at = max(now, row.last_active_at)
+            # A stamp far ahead was made by a wrong clock; it would keep the conversation open for as long.
+            ahead = row.last_active_at - now >= idle_close
+            row.last_active_at = now if ahead else max(now, row.last_active_at)
             db.add(row)
             await db.flush()
             return record(Session, row)

@@ -23,6 +23,7 @@ from server.events import AudioChunk, Pcm16
 _log = logging.getLogger(__name__)
 _FILE = re.compile(r"^(\d+)-(\d+)\.pcm$")
 _READ_SECONDS = 1.0
+_UNWRITTEN_TURNS = 8
 
 
 @dataclass(slots=True)
@@ -52,6 +53,7 @@ class SpeechStore:
         self._keep_seconds = keep_seconds
         self._now = now
         self._live: dict[int, _Speech] = {}
+        self._unwritten: dict[int, tuple[int, Pcm16, float]] = {}
 
     def begin(self, turn_id: int, sample_rate_hz: int) -> None:
         """Expect speech for this turn; readers may come from now on."""
@@ -66,7 +68,7 @@ class SpeechStore:
     async def end(self, turn_id: int, *, keep: bool) -> None:
         """No more will come. `keep`: write it to its file; readers that already follow get all of it either way.
 
-        A disk that cannot take the file costs the replay, not the turn: it is logged.
+        What the disk cannot take stays in memory, for the last few turns: the robot must not go mute.
         """
         speech = self._live.get(turn_id)
         if speech is None:
@@ -76,7 +78,10 @@ class SpeechStore:
             try:
                 await asyncio.to_thread(self._write, turn_id, speech.sample_rate_hz, samples)
             except OSError as error:
-                _log.error("speech of turn %d was not kept: %s", turn_id, error)
+                _log.error("speech of turn %d is kept in memory only: %s", turn_id, error)
+                self._unwritten[turn_id] = (speech.sample_rate_hz, samples, self._now())
+                while len(self._unwritten) > _UNWRITTEN_TURNS:
+                    del self._unwritten[next(iter(self._unwritten))]
         async with speech.changed:
             speech.ended = True
             speech.changed.notify_all()
@@ -90,6 +95,12 @@ class SpeechStore:
         live = self._live.get(turn_id)
         if live is not None:
             return SpeechStream(live.sample_rate_hz, None, _follow(live))
+        unwritten = self._unwritten.get(turn_id)
+        if unwritten is not None:
+            rate_hz, samples, made_at = unwritten
+            if self._now() - made_at > self._keep_seconds:
+                raise self.expired()
+            return SpeechStream(rate_hz, len(samples), _once(samples))
         path = await asyncio.to_thread(self._find, turn_id)
         if path is None:
             raise NotFoundError("This turn has no speech.", code="audio_not_found")
@@ -144,6 +155,10 @@ class SpeechStore:
 def _stat(path: Path) -> tuple[int, float]:
     stat = path.stat()
     return stat.st_size, stat.st_mtime
+
+
+async def _once(samples: Pcm16) -> AsyncIterator[Pcm16]:
+    yield samples
 
 
 async def _follow(speech: _Speech) -> AsyncIterator[Pcm16]:

@@ -65,6 +65,10 @@ def check_whole(path: Path) -> None:
     """Refuse a file that is not a whole SQLite database. An empty file is a new one. Raises `StorageError`."""
     size = path.stat().st_size
     if size == 0:
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size > 0:
+            # Opened as a new database, SQLite would throw the log away, and with it the newest words.
+            raise damaged(path, f"it is empty, but {log.name} beside it is not")
         return
     with path.open("rb") as file:
         if file.read(len(_HEADER)) != _HEADER:

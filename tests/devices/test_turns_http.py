@@ -182,3 +182,12 @@ async def test_speech_comes_at_the_rate_it_was_made_unless_another_is_asked_for(
         assert sound.getframerate() == 16_000
     with wave.open(io.BytesIO(asked.content)) as sound:
         assert sound.getframerate() == 24_000
+
+
+async def test_speech_the_disk_does_not_take_is_still_heard(serve, tmp_path):
+    async with serve() as live:
+        (tmp_path / "data" / "speech").write_text("in the way")
+        turn = (await live.client.post("/v1/turns", json={"text": "hi"})).json()
+        response = await live.client.get(turn["audio"]["url"], params={"format": "pcm"})
+    assert response.status_code == 200
+    assert len(response.content) == 48 * turn["audio"]["duration_ms"]

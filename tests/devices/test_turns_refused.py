@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx2
@@ -132,3 +133,25 @@ async def test_a_lone_surrogate_is_no_crash(serve):
         response = await live.client.post("/v1/turns", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code in (200, 422)
     assert "internal" not in response.text
+
+
+@pytest.mark.parametrize("text", ["\u200b\u200d\ufeff", "\x00", "\u3000 \t", "\u202e"])
+async def test_text_without_anything_to_hear_is_empty(serve, text):
+    async with serve() as live:
+        response = await live.client.post("/v1/turns", json={"text": text})
+    assert code(response) == (422, "text_empty")
+    assert live.engines.llm.requests == []
+
+
+async def test_a_body_that_breaks_off_is_no_defect(serve, caplog):
+    async with serve() as live:
+        host, port = live.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        head = f"POST /v1/turns HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nDevice-Id: desk\r\n"
+        writer.write(f"{head}Content-Type: audio/wav\r\nContent-Length: 1000\r\n\r\nRIFF".encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        good = await live.client.post("/v1/turns", json={"text": "hi"})
+    assert good.status_code == 200
+    assert not [record for record in caplog.records if record.exc_info]

@@ -196,3 +196,25 @@ async def test_a_turn_whose_words_cannot_be_stored_is_refused_and_closed(serve, 
     assert (turn["status"], turn["error"]["code"]) == ("failed", "storage_full")
     assert after.status_code == 200
     assert len(live.engines.llm.requests) == 1, "words that were not kept are not answered"
+
+
+async def test_a_turn_whose_end_cannot_be_stored_is_closed_with_the_next_one(serve, monkeypatch):
+    from server.errors import StorageError
+    from server.pipeline.journal import TurnJournal
+    from server.storage import turns
+
+    async def locked(*_, **__):
+        raise StorageError("The database is locked.", retryable=True)
+
+    async with serve() as live:
+        with monkeypatch.context() as patch:
+            patch.setattr(TurnJournal, "ended", locked)
+            patch.setattr(turns, "fail_turn", locked)
+            refused = await live.client.post("/v1/turns", json={"text": "一つ目"})
+        stuck = (await live.client.get("/v1/turns/1")).json()
+        after = (await live.client.post("/v1/turns", json={"text": "二つ目"})).json()
+        closed = (await live.client.get("/v1/turns/1")).json()
+    assert code(refused) == (500, "storage_failed")
+    assert stuck["status"] == "running"
+    assert (closed["status"], closed["transcript"]) == ("failed", "一つ目")
+    assert after["outcome"] == "ok"

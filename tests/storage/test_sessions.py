@@ -143,3 +143,11 @@ async def test_session_that_is_not_there(databases: Databases) -> None:
     with pytest.raises(NotFoundError):
         async with databases.world() as db:
             await touch_session(db, "x", now=NOW)
+
+
+async def test_a_clock_that_was_ahead_does_not_keep_the_conversation_open_for_ever(databases: Databases) -> None:
+    ahead = await speak(databases, 60 * 24 * 3650)
+    back = await speak(databases, 1)
+    later = await speak(databases, 30)
+    assert back.session_id == ahead.session_id
+    assert later.session_id != ahead.session_id

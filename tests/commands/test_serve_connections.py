@@ -1,0 +1,67 @@
+"""A server that strangers only hold connections to: it stays alive, answers, and closes them."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.commands.serve_process import ServeProcess
+
+pytestmark = pytest.mark.integration
+
+DESCRIPTORS = 128
+
+
+@pytest.fixture
+def few_descriptors():
+    """Processes started here may open few files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_open_connections_than_files_do_not_end_the_server(tmp_path: Path, few_descriptors: None) -> None:
+    with ServeProcess(tmp_path) as server:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, soft))  # only the server is short of them
+        server.wait_for("Ready in")
+        run = json.loads((tmp_path / "run.json").read_text())
+        address = ("127.0.0.1", httpx2.URL(run["url"]).port)
+        held = []
+        try:
+            for _ in range(DESCRIPTORS + 40):
+                connection = socket.create_connection(address, timeout=5)
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+                held.append(connection)
+            assert server.process.poll() is None
+        finally:
+            for connection in held:
+                connection.close()
+        headers = {"Authorization": f"Bearer {run['token']}", "Device-Id": "desk"}
+        with httpx2.Client(base_url=run["url"], headers=headers, timeout=20) as client:
+            assert client.post("/v1/turns", json={"text": "hello"}).status_code == 200
+
+
+def test_a_turn_cut_off_by_a_stop_is_answered_in_the_one_form(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, env={"SERVE_FAKE": "60"}) as server, ThreadPoolExecutor(1) as pool:
+        server.wait_for("Ready in")
+        run = json.loads((tmp_path / "run.json").read_text())
+        headers = {"Authorization": f"Bearer {run['token']}", "Device-Id": "desk"}
+        with httpx2.Client(base_url=run["url"], headers=headers, timeout=60) as client:
+            answer = pool.submit(client.post, "/v1/turns", json={"text": "hello"})
+            while client.get("/v1/turns/1").status_code != 200:
+                pass
+            server.process.send_signal(signal.SIGTERM)
+            response = answer.result(40)
+        assert server.ends() == 0
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "stopping"
+    assert response.json()["error"]["retryable"] is True
