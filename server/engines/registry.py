@@ -59,7 +59,7 @@ def _xllama(settings: Settings, persona: Persona) -> Any:
         _gguf(settings, settings.llm.model),
         context_tokens=settings.llm.context_tokens,
         threads=settings.llm.threads or None,
-        prefix_dir=settings.data_dir / "prompt-cache",
+        prefix_dir=settings.model_dir / "prompt-cache",
     )
 
 

@@ -23,7 +23,7 @@ def _tables(scope: Literal["server", "world"], *names: str) -> tuple[Persisted, 
     return tuple(Persisted(scope, "table", name) for name in names)
 
 
-TRANSIENT = ("run.json", "server.lock", "speech", "prompt-cache")
+TRANSIENT = ("run.json", "server.lock", "speech")
 """What else lies in the data folder and may be lost: it describes a running server, or can no longer be asked for."""
 
 PERSISTED: tuple[Persisted, ...] = (

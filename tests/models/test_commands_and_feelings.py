@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from server.config_sections import LlmSettings
 from server.context.prompts import answer_schema, stable_prefix, system_message, turn_messages
 from server.engines.base import LlmRequest, LlmText
 from server.engines.llm.xllama import XllamaLlm
@@ -43,7 +44,9 @@ def answers(persona):
 
 
 async def ask_all(persona):
-    llm = XllamaLlm(model_path())
+    # As the server makes it, so that both find the same prompt prefix on the disk.
+    cache = model_path().parents[1] / "prompt-cache"
+    llm = XllamaLlm(model_path(), context_tokens=LlmSettings().context_tokens, prefix_dir=cache)
     await llm.start()
     try:
         await llm.warm_prefix(stable_prefix(persona))

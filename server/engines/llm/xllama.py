@@ -44,7 +44,7 @@ _CACHE_RAM_MIB = 128
 _HTTP_TIMEOUT_SECONDS = 30.0
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
-_PREFIX_FILES = 3
+_PREFIX_FILES = 6
 
 
 class _Ended:
@@ -150,7 +150,8 @@ class XllamaLlm:
         if path.exists() and await self._prefix_file("restore", path.name):
             return
         await self._read_prefix(messages)
-        part = path.with_suffix(".part")
+        # Several servers share the folder: each writes a file of its own and renames it when it is whole.
+        part = path.with_suffix(f".{os.getpid()}.part")
         if await self._prefix_file("save", part.name):
             part.replace(path)  # a file that was cut while being written is never loaded
             await self._thread.call(_keep_newest, self._prefix_dir)
@@ -204,8 +205,7 @@ class XllamaLlm:
         params.ui = False
         params.n_threads_http = 2
         params.verbosity = _CHATTY if log.isEnabledFor(logging.DEBUG) else _SILENT
-        if self._prefix_dir is not None:
-            self._prefix_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._prefix_dir is not None and _can_write(self._prefix_dir):
             params.slot_save_path = f"{self._prefix_dir}{os.sep}"
         try:
             self._server = xllamacpp.Server(params)
@@ -289,6 +289,16 @@ class XllamaLlm:
             stop.set()
             work.cancel()
             self._stops.discard(stop)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether the prompt cache can be kept; a read-only model folder costs time at each start, nothing else."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        log.warning("the prompt cache is not kept: %s", error)
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def _keep_newest(folder: Path) -> None:
