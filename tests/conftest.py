@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+# Engines that share the cores with other programs must not spin while they wait; read when OpenMP is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 KINDS = ("unit", "integration", "models")
 KEPT_SETTINGS = ("STACKCHAN_MODEL_DIR",)
 WATCHED_EVENTS = ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")

@@ -50,7 +50,8 @@ async def ask_all(persona):
     await llm.start()
     try:
         await llm.warm_prefix(stable_prefix(persona))
-        return {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
+        answers = {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
+        return {**answers, "weekday": await ask(llm, persona, "今日は何曜日？")}
     finally:
         await llm.close()
 
@@ -97,3 +98,7 @@ def test_replies_are_one_sentence_in_the_users_language(answers, persona):
         language = "en" if item["text"].isascii() else "ja"
         pattern = answer_schema(persona, language)["properties"]["reply"]["pattern"]
         assert re.match(pattern, answers[item["id"]]["reply"]), (item["text"], answers[item["id"]])
+
+
+def test_the_day_of_the_week_is_told(answers):
+    assert "月曜" in answers["weekday"]["reply"]

@@ -42,6 +42,10 @@ _BATCH_TOKENS = 128
 # Room for a dozen prompt prefixes of other conversations, so that changing between them reads nothing again.
 _CACHE_RAM_MIB = 128
 _HTTP_TIMEOUT_SECONDS = 30.0
+# A small model that is asked for an answer likes to say the question again. The DRY sampler makes each further token
+# of a sequence that stands in the last tokens already less likely; quotes and colons end a sequence, so the form of
+# the answer and its IDs are not touched.
+_NO_ECHO = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": 400}
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
 _PREFIX_FILES = 6
@@ -243,7 +247,7 @@ class XllamaLlm:
 
     def _completion_body(self, request: LlmRequest) -> dict[str, Any]:
         body = self._chat_body(request.messages, max_tokens=request.max_tokens)
-        body |= {"temperature": request.temperature, "seed": request.seed}
+        body |= {"temperature": request.temperature, "seed": request.seed, **_NO_ECHO}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
