@@ -152,6 +152,8 @@ class XllamaLlm:
             return
         path = self._prefix_dir / f"{self._fingerprint(messages)}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
+            # All cached, but the weights are still on the disk: the first turn must not wait for them.
+            await self._read_prefix(messages)
             return
         await self._read_prefix(messages)
         # Several servers share the folder: each writes a file of its own and renames it when it is whole.
