@@ -98,7 +98,7 @@ def test_an_empty_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.wav").mkdir()
     with pytest.raises(UsageFailure, match="is empty"):
         decide(str(tmp_path / "empty.wav"))
-    with pytest.raises(UsageFailure, match="cannot be read"):
+    with pytest.raises(UsageFailure, match="is not a recording"):
         decide(str(tmp_path / "folder.wav"))
 
 
