@@ -38,7 +38,7 @@ from server.errors import LlmError, ModelError
 log = logging.getLogger(__name__)
 
 # Small batches: a cancelled prompt stops after the batch in work.
-_BATCH_TOKENS = 128
+_BATCH_TOKENS = 64
 # Room for a dozen prompt prefixes of other conversations, so that changing between them reads nothing again.
 _CACHE_RAM_MIB = 128
 _HTTP_TIMEOUT_SECONDS = 30.0
