@@ -76,6 +76,10 @@ class Settings(BaseSettings):
     """Memory space to open: one folder in `<data_dir>/worlds/`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """How much is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """Log lines for people, or one JSON object a line for programs."""
+    log_private_text: bool = False
+    """Also log what was said and answered. Off: the log holds no words of anybody."""
 
     vad: VadSettings = VadSettings()
     listening: ListeningSettings = ListeningSettings()
@@ -289,4 +293,6 @@ def _default_text(field: FieldInfo) -> str:
     default = field.default
     if default is None or default is PydanticUndefined:
         return ""
+    if isinstance(default, bool):
+        return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default)

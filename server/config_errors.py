@@ -20,7 +20,14 @@ from pydantic.fields import FieldInfo
 
 from server.errors import ConfigError
 
-_TYPE_NAMES = {int: "whole number", float: "number", str: "text", Path: "path", SecretStr: "secret text"}
+_TYPE_NAMES = {
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+    SecretStr: "secret text",
+    bool: "yes or no",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,8 @@ def type_name(field: FieldInfo) -> str:
 def allowed_values(field: FieldInfo) -> str:
     """What may be written, in words; empty when the type says it all."""
     member, *metadata = (*_members(field.annotation), *field.metadata)
+    if member is bool:
+        return "true or false"
     if get_origin(member) is Literal:
         return " or ".join(str(value) for value in get_args(member))
     bounds = {type(item): item for item in metadata}

@@ -5,10 +5,10 @@ Plain frozen values. This module does not know files or the environment (see `co
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, StringConstraints, ValidationInfo, field_validator
 
 from server.config_errors import Wording
 
@@ -19,11 +19,12 @@ Identifier = Annotated[
     StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\z"),
     Wording("lower-case letters, digits, - and _, at most 64"),
 ]
+HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+\z"), Wording("http:// or https://")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=1024), Wording("1 to 1024 characters")]
 
 
 def refuse_booleans(value: object) -> object:
-    """pydantic reads true as the number 1; no setting is a yes or no, so it is always a slip."""
+    """pydantic reads true as the number 1; where no yes or no is asked for, it is a slip."""
     if isinstance(value, bool):
         raise ValueError("true and false are not allowed here")
     return value
@@ -34,7 +35,11 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
-    _no_booleans = field_validator("*", mode="before")(refuse_booleans)
+    @field_validator("*", mode="before")
+    @classmethod
+    def _booleans_where_asked(cls, value: object, info: ValidationInfo) -> object:
+        asked = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
+        return value if asked else refuse_booleans(value)
 
 
 class VadSettings(Section):
@@ -70,15 +75,23 @@ class AsrSettings(Section):
     """Processor threads; 0: automatic."""
     timeout_seconds: Seconds = 30.0
     """Longest time for one utterance, in seconds, before the robot says it did not catch that."""
+    keep_failed_audio: bool = False
+    """Keep a recording that could not be understood for 24 hours, in `<data_dir>/failed-audio`, to find out why."""
 
 
 class LlmSettings(Section):
     """Thinking: the language model."""
 
     engine: Identifier | None = None
-    """The language-model engine; empty: the profile's."""
-    model: ModelName = "qwen2.5-coder-0.5b-instruct-q4_k_m"
-    """Catalogue id of its model, or a path to a GGUF file."""
+    """The language-model engine; empty: `openai` when a preset or base URL is set, else the profile's."""
+    preset: Literal["modelscope", "dashscope", "ollama", "vllm", "llama-server", "lmstudio"] | None = None
+    """Which OpenAI-compatible endpoint: sets its usual URL, default model and the way to turn thinking off."""
+    base_url: HttpUrl | None = None
+    """URL of an OpenAI-compatible endpoint, with its `/v1`; empty: the preset's."""
+    api_key: Annotated[SecretStr, Wording("the endpoint's key")] | None = None
+    """Key of that endpoint. Better in the environment than in a file; it is never logged or shown."""
+    model: ModelName | None = None
+    """Catalogue id of a local model or a path to a GGUF file, or the endpoint's name of it; empty: the engine's own."""
     context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 8192
     """Size of the model's window, in tokens; the persona and its examples take about 3,600 of the embedded model's."""
     threads: Threads = 0
@@ -137,8 +150,10 @@ class LimitSettings(Section):
     """Longest uploaded recording, in seconds (413 above it)."""
     text_characters: Annotated[int, Ge(1), Le(100_000)] = 1000
     """Longest typed text, in characters (413 above it)."""
+    running_turns: Annotated[int, Ge(1), Le(1000)] = 2
+    """Turns that use the models at the same time; their stages overlap."""
     queued_turns: Annotated[int, Ge(0), Le(1000)] = 8
-    """Turns that may wait for the models; one more is answered 429."""
+    """Further turns that may wait for them; one more is answered 429."""
 
 
 class SpeechSettings(Section):

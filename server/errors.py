@@ -74,9 +74,26 @@ class AsrError(EngineError):
 
 
 class LlmError(EngineError):
-    """Codes: `llm_failed`, `llm_timeout`, `llm_context_overflow`."""
+    """Codes: `llm_failed`, `llm_timeout`, `llm_context_overflow`, `llm_no_reply`; of an endpoint also
+    `llm_unreachable`, `llm_rate_limited`, `llm_overloaded`, `llm_cut` (the stream ended early), `llm_unauthorized`,
+    `llm_refused` (the request itself).
+
+    `retry_after_seconds`: how long the endpoint asks to be left alone; None when it does not say.
+    """
 
     default_code = "llm_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        retryable: bool | None = None,
+        hint: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, retryable=retryable, hint=hint)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class TtsError(EngineError):

@@ -116,7 +116,7 @@ def needed_model_ids(settings: Settings, catalogue: Catalogue) -> list[str]:
     known = {entry.id: entry for entry in catalogue}
     needed = []
     for entry in catalogue.for_profile(settings.profile):
-        model = chosen.get(entry.kind, entry.id)
+        model = chosen.get(entry.kind) or entry.id
         # A path in place of an id is the owner's own file: nothing to pull.
         if model in known and model not in needed:
             needed.append(model)

@@ -90,8 +90,14 @@ class AsrEngine(Engine, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LlmMessage:
-    role: Literal["system", "user", "assistant"]
+    """One message of a conversation. Engines write tool calls and their results in the form their model was taught."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[LlmToolCall, ...] = ()
+    """Of an assistant's message: what it called; `content` is empty then."""
+    call_id: str = ""
+    """Of a tool's message: the call whose result `content` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +153,12 @@ LlmDelta = LlmText | LlmToolCall | LlmDone
 @dataclass(frozen=True, slots=True)
 class LlmCapabilities:
     native_tools: bool
-    """False: the engine turns tools and answer into one decision grammar."""
+    """False: the engine turns tools and answer into one decision grammar, and the prompt has to describe the tools."""
     max_tools: int
     streams: bool
     context_tokens: int
+    wants_examples: bool = True
+    """The prompt should show many examples: a small model copies them, a capable one only reads them slowly."""
 
 
 class LlmEngine(Engine, Protocol):

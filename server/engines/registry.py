@@ -21,6 +21,7 @@ from server.errors import ConfigError, EngineError, ModelError
 from server.persona import Persona
 
 MIXED_VOICES = "openjtalk-hibari"
+DEFAULT_LLM = "qwen2.5-coder-0.5b-instruct-q4_k_m"
 KINDS = ("vad", "asr", "llm", "tts", "embedding")
 
 
@@ -56,7 +57,7 @@ def _xllama(settings: Settings, persona: Persona) -> Any:
     from server.engines.llm.xllama import XllamaLlm
 
     return XllamaLlm(
-        _gguf(settings, settings.llm.model),
+        _gguf(settings, settings.llm.model or DEFAULT_LLM),
         context_tokens=settings.llm.context_tokens,
         threads=settings.llm.threads or None,
         prefix_dir=settings.model_dir / "prompt-cache",

@@ -5,7 +5,7 @@ Plain values between `devices` and the controller. Knows no HTTP, no tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -79,3 +79,7 @@ class TurnResult:
     latency_ms: Mapping[str, int] = field(default_factory=dict)
     error: TurnError | None = None
     tool_calls: tuple[Mapping[str, Any], ...] = ()
+
+
+TurnObserver = Callable[[TurnRequest, TurnResult, Mapping[str, Any]], None]
+"""Told of every turn that ended, with its trace: metrics and logs. Must not raise and must not block."""

@@ -6,14 +6,13 @@ as data. Knows no tool by name; bounded in rounds: in the last one no tool is of
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from server.context.prompts import tool_result_message
+from server.context.prompts import json_text, tool_result_message
 from server.engines.base import LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import StackChanError
 
@@ -73,8 +72,8 @@ class ToolLoop:
                 yield run
                 messages = (
                     *messages,
-                    LlmMessage("assistant", json.dumps({"tool": run.name, "args": run.arguments}, ensure_ascii=False)),
-                    tool_result_message(run.name, json.dumps(run.result, ensure_ascii=False)),
+                    LlmMessage("assistant", "", tool_calls=(call,)),
+                    tool_result_message(call, json_text(dict(run.result))),
                 )
 
     async def _run_tool(self, call: LlmToolCall) -> ToolRun:

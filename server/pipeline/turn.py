@@ -40,8 +40,9 @@ from server.persona import Persona
 from server.pipeline.answer import ActionRead, Answer, AnswerPart, AnswerReader, EmotionRead, ReplyRead
 from server.pipeline.apology import apology
 from server.pipeline.listening import find_utterance
-from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
+from server.pipeline.request import Heard, OpenTurn, TurnError, TurnObserver, TurnRequest, TurnResult
 from server.pipeline.sentences import SentenceCutter
+from server.pipeline.speakable import speakable
 from server.pipeline.state import StateMachine
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
 from server.pipeline.trace import TurnTrace
@@ -94,6 +95,7 @@ class TurnController:
         *,
         clock: Callable[[], datetime],
         tools: Sequence[Tool] = (),
+        observers: Sequence[TurnObserver] = (),
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.engines = engines
@@ -102,6 +104,7 @@ class TurnController:
         self.settings = settings
         self.clock = clock
         self.tools = tuple(tools)
+        self.observers = tuple(observers)
         self.monotonic = monotonic
         self._prefix_tokens: int | None = None
 
@@ -130,7 +133,10 @@ class TurnController:
             _log.exception("turn %d failed on a defect", turn.turn_id)
             result = await run.apologize(StackChanError(f"{type(error).__name__} in the turn.", code="internal"))
         result = replace(result, latency_ms=run.trace.latency_ms())
-        await self.journal.ended(turn, result, run.trace.as_dict(), self.clock())
+        trace = run.trace.as_dict()
+        await self.journal.ended(turn, result, trace, self.clock())
+        for observe in self.observers:
+            observe(request, result, trace)
         await run.move("idle")
         await emit(TurnEnded(turn.turn_id, result.outcome or "failed"))
         return result
@@ -303,7 +309,10 @@ class _Run:
         if self._speech_error is not None:
             return
         rate_hz = self._c.settings.speech_sample_rate_hz
-        request = SpeechRequest(text=text, language=self._heard.language, emotion=emotion)
+        spoken = speakable(text, self._heard.language)
+        if not spoken:
+            return
+        request = SpeechRequest(text=spoken, language=self._heard.language, emotion=emotion)
         try:
             with self.trace.span("tts"):
                 async with (

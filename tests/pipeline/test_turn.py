@@ -339,7 +339,7 @@ async def test_a_tool_is_run_and_its_result_goes_back_as_data(persona):
     assert journal.traces[0]["llm"]["calls"] == 2
     assert result.tool_calls == ({"name": "get_weather", "arguments": {"place": "京都"}, "result": {"weather": "雨"}},)
     back = llm.requests[1].messages[-1]
-    assert back.role == "user"
+    assert back.role == "tool"
     assert "雨" in back.content
     assert llm.requests[1].messages[: len(llm.requests[0].messages)] == llm.requests[0].messages
 

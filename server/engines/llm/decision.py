@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from server.engines.base import LlmText, LlmToolCall, ToolSpec
+from server.engines.base import LlmMessage, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
 
 _MARKS = re.compile(r"\s*(?:<think>.*?</think>|<tool_call>|```[a-zA-Z]*)\s*", re.DOTALL)
@@ -48,6 +48,21 @@ def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSp
         for tool in tools
     ]
     return {"oneOf": [*branches, answer_schema]}
+
+
+def written_messages(messages: Sequence[LlmMessage]) -> list[dict[str, str]]:
+    """Messages for a model that knows no tools: a call is what the grammar lets it write, a result is said to it."""
+    return [
+        {
+            "role": "user" if message.role == "tool" else message.role,
+            "content": clean_text("\n".join(_written_call(call) for call in message.tool_calls) or message.content),
+        }
+        for message in messages
+    ]
+
+
+def _written_call(call: LlmToolCall) -> str:
+    return json.dumps({"tool": call.name, "args": call.arguments}, ensure_ascii=False, separators=(",", ":"))
 
 
 def clean_text(text: str) -> str:

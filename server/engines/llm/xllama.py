@@ -31,7 +31,7 @@ from server.engines.base import (
     LlmMessage,
     LlmRequest,
 )
-from server.engines.llm.decision import DecisionReader, clean_text, decision_schema
+from server.engines.llm.decision import DecisionReader, clean_text, decision_schema, written_messages
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -257,7 +257,7 @@ class XllamaLlm:
 
     def _chat_body(self, messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
         return {
-            "messages": [{"role": message.role, "content": clean_text(message.content)} for message in messages],
+            "messages": written_messages(messages),
             "max_tokens": max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
