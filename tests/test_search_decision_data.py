@@ -1,0 +1,116 @@
+"""The labelled utterances that judge when memory is searched: balanced, and none close to what a prompt shows."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections import Counter
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import pytest
+
+from server.context.prompts import example_messages
+from server.persona import default_persona_path, load_persona
+
+pytestmark = pytest.mark.unit
+
+DATA = Path(__file__).parent / "data"
+TOO_CLOSE = 0.8
+HARD_SHARE = 0.4
+
+
+def read(name):
+    return json.loads((DATA / name).read_text(encoding="utf-8"))
+
+
+def normalised(text):
+    """Letters and digits only, as speech recognition may write them either way."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(char for char in folded if unicodedata.category(char)[0] in "LN")
+
+
+def close_pairs(items, texts):
+    """Each item whose text is nearly one of `texts`, with that text."""
+    others = [(text, normalised(text)) for text in texts]
+    found = []
+    for item in items:
+        matcher = SequenceMatcher(autojunk=False)
+        matcher.set_seq2(normalised(item["text"]))
+        for text, plain in others:
+            matcher.set_seq1(plain)
+            if matcher.quick_ratio() >= TOO_CLOSE and matcher.ratio() >= TOO_CLOSE:
+                found.append((item["id"], text))
+    return found
+
+
+def shown_texts():
+    """What the prompt shows as heard (its examples and the persona's glossary), and the utterances that tune it."""
+    examples = example_messages(load_persona(default_persona_path()))
+    shown = [message.content for message in examples if message.role == "user"]
+    for name in ("commands_and_feelings.json", "commands_and_feelings_dev.json"):
+        shown += [item["text"] for group in read(name).values() if isinstance(group, list) for item in group]
+    return shown
+
+
+FROZEN = read("search_decision.json")
+DEV = [item for item in FROZEN if item["half"] == "dev"]
+HELD_OUT = [item for item in FROZEN if item["half"] == "held_out"]
+
+
+def test_the_measure_finds_a_near_duplicate():
+    item = {"id": "x", "text": "左を見て！"}
+    assert close_pairs([item], ["左を見てよ"]) == [("x", "左を見てよ")]
+    assert close_pairs([item], ["今日は雨だね"]) == []
+
+
+def test_the_prompt_shows_something_to_compare_with():
+    assert len(shown_texts()) > 100
+
+
+@pytest.mark.parametrize("item", FROZEN, ids=lambda item: item["id"])
+def test_a_frozen_utterance_has_its_fields(item):
+    assert set(item) == {"id", "language", "half", "text", "search", "kind"}
+    assert item["id"].startswith(f"{item['language']}-{item['half'][0]}-")
+    assert isinstance(item["search"], bool)
+    assert item["text"] == item["text"].strip()
+    assert item["text"].isascii() == (item["language"] == "en")
+    assert item["kind"]
+
+
+def test_both_halves_are_balanced_in_both_languages():
+    cells = Counter((item["language"], item["half"], item["search"]) for item in FROZEN)
+    expected = {"ja": 35, "en": 25}
+    assert cells == {
+        (language, half, search): count
+        for language, count in expected.items()
+        for half in ("dev", "held_out")
+        for search in (True, False)
+    }
+
+
+def test_four_in_ten_are_hard_in_each_cell():
+    cells = Counter((item["language"], item["half"], item["search"]) for item in FROZEN)
+    hard = Counter(
+        (item["language"], item["half"], item["search"]) for item in FROZEN if item["kind"].startswith("hard_")
+    )
+    assert {cell: hard[cell] / count for cell, count in cells.items()} == dict.fromkeys(cells, HARD_SHARE)
+
+
+def test_no_kind_stands_on_both_sides():
+    assert not {item["kind"] for item in FROZEN if item["search"]} & {
+        item["kind"] for item in FROZEN if not item["search"]
+    }
+
+
+def test_ids_and_texts_are_unique():
+    assert len({item["id"] for item in FROZEN}) == len(FROZEN)
+    assert len({normalised(item["text"]) for item in FROZEN}) == len(FROZEN)
+
+
+def test_no_frozen_utterance_is_close_to_what_the_prompt_shows():
+    assert close_pairs(FROZEN, shown_texts()) == []
+
+
+def test_the_halves_are_not_close_to_each_other():
+    assert close_pairs(DEV, [item["text"] for item in HELD_OUT]) == []
