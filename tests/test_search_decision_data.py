@@ -1,4 +1,8 @@
-"""The labelled utterances that judge when memory is searched: balanced, and none close to what a prompt shows."""
+"""The labelled utterances that judge when memory is searched: balanced, and none close to what a prompt shows.
+
+`search_decision.json` was frozen before any tuning: `dev` chooses, `held_out` only scores.
+`search_decision_train.json` may be tuned or trained on, so nothing in it is close to either half.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,7 @@ def shown_texts():
 
 
 FROZEN = read("search_decision.json")
+TRAIN = read("search_decision_train.json")
 DEV = [item for item in FROZEN if item["half"] == "dev"]
 HELD_OUT = [item for item in FROZEN if item["half"] == "held_out"]
 
@@ -68,44 +73,46 @@ def test_the_prompt_shows_something_to_compare_with():
     assert len(shown_texts()) > 100
 
 
-@pytest.mark.parametrize("item", FROZEN, ids=lambda item: item["id"])
-def test_a_frozen_utterance_has_its_fields(item):
-    assert set(item) == {"id", "language", "half", "text", "search", "kind"}
-    assert item["id"].startswith(f"{item['language']}-{item['half'][0]}-")
+def cell(item):
+    return item["language"], item.get("half", "train"), item["search"]
+
+
+@pytest.mark.parametrize("item", FROZEN + TRAIN, ids=lambda item: item["id"])
+def test_an_utterance_has_its_fields(item):
+    half = item.get("half", "train")
+    assert set(item) == {"id", "language", "text", "search", "kind"} | ({"half"} if half != "train" else set())
+    assert item["id"].startswith(f"{item['language']}-{half[0]}-")
     assert isinstance(item["search"], bool)
     assert item["text"] == item["text"].strip()
     assert item["text"].isascii() == (item["language"] == "en")
     assert item["kind"]
 
 
-def test_both_halves_are_balanced_in_both_languages():
-    cells = Counter((item["language"], item["half"], item["search"]) for item in FROZEN)
-    expected = {"ja": 35, "en": 25}
-    assert cells == {
-        (language, half, search): count
-        for language, count in expected.items()
-        for half in ("dev", "held_out")
+def test_each_part_is_balanced_in_both_languages():
+    counts = {"ja": {"dev": 35, "held_out": 35, "train": 80}, "en": {"dev": 25, "held_out": 25, "train": 60}}
+    assert Counter(cell(item) for item in FROZEN + TRAIN) == {
+        (language, part, search): count
+        for language, parts in counts.items()
+        for part, count in parts.items()
         for search in (True, False)
     }
 
 
 def test_four_in_ten_are_hard_in_each_cell():
-    cells = Counter((item["language"], item["half"], item["search"]) for item in FROZEN)
-    hard = Counter(
-        (item["language"], item["half"], item["search"]) for item in FROZEN if item["kind"].startswith("hard_")
-    )
-    assert {cell: hard[cell] / count for cell, count in cells.items()} == dict.fromkeys(cells, HARD_SHARE)
+    cells = Counter(cell(item) for item in FROZEN + TRAIN)
+    hard = Counter(cell(item) for item in FROZEN + TRAIN if item["kind"].startswith("hard_"))
+    assert {key: hard[key] / count for key, count in cells.items()} == dict.fromkeys(cells, HARD_SHARE)
 
 
 def test_no_kind_stands_on_both_sides():
-    assert not {item["kind"] for item in FROZEN if item["search"]} & {
-        item["kind"] for item in FROZEN if not item["search"]
-    }
+    searched = {item["kind"] for item in FROZEN + TRAIN if item["search"]}
+    assert not searched & {item["kind"] for item in FROZEN + TRAIN if not item["search"]}
 
 
 def test_ids_and_texts_are_unique():
-    assert len({item["id"] for item in FROZEN}) == len(FROZEN)
-    assert len({normalised(item["text"]) for item in FROZEN}) == len(FROZEN)
+    everything = FROZEN + TRAIN
+    assert len({item["id"] for item in everything}) == len(everything)
+    assert len({normalised(item["text"]) for item in everything}) == len(everything)
 
 
 def test_no_frozen_utterance_is_close_to_what_the_prompt_shows():
@@ -114,3 +121,7 @@ def test_no_frozen_utterance_is_close_to_what_the_prompt_shows():
 
 def test_the_halves_are_not_close_to_each_other():
     assert close_pairs(DEV, [item["text"] for item in HELD_OUT]) == []
+
+
+def test_no_training_utterance_is_close_to_a_frozen_one():
+    assert close_pairs(TRAIN, [item["text"] for item in FROZEN]) == []
