@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from server import __version__
-from server.commands.failures import exit_code_of
-from server.commands.terminal import open_terminal, show_error
+from server.commands.failures import ExitCode, exit_code_of
+from server.commands.terminal import give_up_output, open_terminal, show_error
 from server.errors import StackChanError
 
 _EPILOG = (
@@ -62,6 +62,12 @@ def main() -> None:
     except StackChanError as error:
         show_error(terminal, error)
         sys.exit(exit_code_of(error))
+    except OSError as error:
+        # Commands name the files they fail on; what is left is the output itself: a full disk, a vanished terminal.
+        give_up_output()
+        reason = f"The output cannot be written ({error.strerror or error})."
+        show_error(terminal, StackChanError(reason, code="output_failed", hint="Was all of the answer to be kept?"))
+        sys.exit(ExitCode.FAILED)
 
 
 def _show_version(wanted: bool) -> None:

@@ -100,7 +100,8 @@ def find_persona(data_dir: Path, persona_path: Path | None = None) -> Path:
     if persona_path is not None:
         return persona_path
     own = data_dir / PERSONA_NAME
-    return own if own.exists() else default_persona_path()
+    # A link that leads nowhere is a mistake to be told, not a persona to be passed over.
+    return own if own.exists() or own.is_symlink() else default_persona_path()
 
 
 def default_persona_path() -> Path:

@@ -256,6 +256,13 @@ def test_search_order_is_setting_then_data_folder_then_default(tmp_path: Path) -
     assert find_persona(tmp_path, Path("/else/where.yaml")) == Path("/else/where.yaml")
 
 
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    link = tmp_path / "persona.yaml"
+    link.symlink_to(tmp_path / "gone.yaml")
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load_persona(find_persona(tmp_path))
+
+
 def installed_at(monkeypatch: pytest.MonkeyPatch, site: Path, files: list[importlib.metadata.PackagePath]) -> None:
     monkeypatch.setattr(server.persona, "__file__", str(site / "server" / "persona.py"))
     monkeypatch.setattr("sys.prefix", str(site / "nowhere"))

@@ -27,6 +27,8 @@ from server.errors import StackChanError
 if TYPE_CHECKING:
     from server.commands.live import Keyboard
 
+_MAX_STDIN_CHARACTERS = 1_000_000
+"""No server takes as much text; standard input may be endless."""
 _FORMAT_BY_SUFFIX = {".wav": "wav", ".pcm": "pcm", ".raw": "pcm", ".ogg": "opus", ".opus": "opus"}
 
 
@@ -207,9 +209,14 @@ def _target(options: TalkOptions) -> Target:
 
 def _read_stdin() -> str:
     try:
-        text = sys.stdin.read().strip()
+        text = sys.stdin.read(_MAX_STDIN_CHARACTERS + 1)
     except UnicodeDecodeError as error:
         raise UsageFailure("Standard input is not text in UTF-8.", hint="For a recording, give its name.") from error
+    if len(text) > _MAX_STDIN_CHARACTERS:
+        raise UsageFailure(
+            f"Standard input holds more than {_MAX_STDIN_CHARACTERS:,} characters.", hint="Send a sentence or two."
+        )
+    text = text.strip()
     if not text:
         raise UsageFailure(
             "There is nothing to say: no words, and nothing on standard input.",

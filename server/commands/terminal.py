@@ -59,11 +59,25 @@ class Terminal:
 
 
 def open_terminal() -> Terminal:
-    """The terminal of this process. A character its encoding lacks becomes `?` rather than a crash."""
+    """The terminal of this process. A character its encoding lacks becomes `?` rather than a crash.
+
+    A stream that the caller closed (`>&-`) takes what is written and keeps nothing.
+    """
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     return Terminal(out=_console(sys.stdout), err=_console(sys.stderr))
+
+
+def give_up_output() -> None:
+    """Drop what standard output still holds, so that the end of the process does not try to write it again."""
+    sys.stdout = _nowhere()
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
 
 
 def show_error(terminal: Terminal, error: StackChanError) -> None:

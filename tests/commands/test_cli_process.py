@@ -65,3 +65,29 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     script = f"{sys.executable} -m server.cli --help | head -c 1"
     done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=60)
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "models list", "models path"])
+def test_output_that_cannot_be_written_is_told_without_a_traceback(arguments: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m server.cli {arguments}"
+    environment = {**os.environ, "STACKCHAN_DATA_DIR": str(tmp_path), "STACKCHAN_MODEL_DIR": str(tmp_path)}
+    for redirect, code in ((">&-", 0), (">/dev/full", 1)):
+        done = subprocess.run(
+            ["bash", "-c", f"{command} {redirect}"], env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), (redirect, done.stderr)
+        assert ("output_failed" in done.stderr) == (code == 1)
+
+
+def test_endless_standard_input_is_refused(tmp_path: Path) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        done = subprocess.run(
+            [sys.executable, "-m", "server.cli", "talk", "-"],
+            env={**os.environ, "STACKCHAN_DATA_DIR": str(tmp_path)},
+            stdin=endless,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert "1,000,000 characters" in done.stderr
