@@ -41,6 +41,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "sqlmodel": ("storage",),
     "qdrant_client": ("memory.index",),
     "qdrant_edge": ("memory.index",),
+    "prometheus_client": ("api",),
     **dict.fromkeys(MODEL_LIBRARIES, ("engines",)),
 }
 

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from server.errors import BusyError, OverloadError, StackChanError
 from server.events import SpeechProduced, TurnEvent
+from server.log_context import bind_turn, error_fields
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import OpenTurn, TurnRequest, TurnResult
 from server.pipeline.turn import Emit, TurnController
@@ -97,6 +98,8 @@ class TurnRunner:
         return StartedTurn(turn, task)
 
     async def _run(self, turn: OpenTurn, request: TurnRequest, emit: Emit | None) -> TurnResult:
+        bind_turn(turn.turn_id, turn.device_id)
+
         async def pass_on(event: TurnEvent) -> None:
             if isinstance(event, SpeechProduced):
                 await self._speech.append(turn.turn_id, event.chunk)
@@ -109,7 +112,7 @@ class TurnRunner:
             keep = result.speech_duration_ms is not None
             return result
         except StackChanError as error:
-            _log.error("turn %d could not be stored: %s", turn.turn_id, error.message)
+            _log.error("the turn could not be stored: %s", error.code, extra=error_fields(error))
             with contextlib.suppress(StackChanError):
                 await self._journal.abandon(turn, error, self._clock())
             raise
