@@ -1,0 +1,44 @@
+"""What every turn of a server shares: the knobs, and where words and events go.
+
+Plain values and Protocols, so that the stages of a turn can be read one by one. Knows no stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from server.audio.segmenter import SegmenterSettings
+from server.events import TurnEvent
+from server.pipeline.request import Heard, OpenTurn, TurnResult
+
+Emit = Callable[[TurnEvent], Awaitable[None]]
+
+
+class Journal(Protocol):
+    """Where a turn's words go. Every method returns only when they are on the disk."""
+
+    async def heard(self, turn: OpenTurn, heard: Heard, now: datetime) -> None:
+        """Store the user's words; from here on they are never lost."""
+
+    async def ended(self, turn: OpenTurn, result: TurnResult, trace: Mapping[str, Any], now: datetime) -> None:
+        """Store the robot's words, the outcome and the trace, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """The knobs of a turn. Time-outs in seconds, rates in Hz."""
+
+    segmenter: SegmenterSettings
+    asr_timeout_seconds: float
+    llm_timeout_seconds: float
+    tts_timeout_seconds: float
+    max_answer_tokens: int
+    temperature: float
+    seed: int
+    tool_rounds: int
+    speech_sample_rate_hz: int
+    context_tokens: int
+    context_turns: int

@@ -1,0 +1,133 @@
+"""One turn on its way: hear, store, think while speaking; and what a failure becomes.
+
+Stages only transform; this class owns their order and their overlap. It knows no wire format and no table: events go
+to the device link, words go to the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from server.engines.base import Engines
+from server.errors import StackChanError
+from server.events import FaceChosen, TranscriptReady, TurnOutcome
+from server.persona import Persona
+from server.pipeline.answer import Answer
+from server.pipeline.apology import apology
+from server.pipeline.device_link import DeviceLink
+from server.pipeline.hearing import hear
+from server.pipeline.parts import Emit, Journal, TurnSettings
+from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
+from server.pipeline.speaking import Voice, new_pieces
+from server.pipeline.thinking import Thinker, Thought
+from server.pipeline.tool_loop import ToolRun
+from server.pipeline.trace import TurnTrace
+
+_log = logging.getLogger(__name__)
+
+
+class TurnRun:
+    """The state of one turn while it runs."""
+
+    def __init__(
+        self,
+        engines: Engines,
+        persona: Persona,
+        journal: Journal,
+        settings: TurnSettings,
+        thinker: Thinker,
+        *,
+        turn: OpenTurn,
+        request: TurnRequest,
+        trace: TurnTrace,
+        clock: Callable[[], datetime],
+        emit: Emit,
+    ) -> None:
+        self.device = DeviceLink(turn.turn_id, emit)
+        self._engines = engines
+        self._persona = persona
+        self._journal = journal
+        self._settings = settings
+        self._thinker = thinker
+        self._turn = turn
+        self._request = request
+        self._trace = trace
+        self._clock = clock
+        self._heard = Heard("", persona.languages[0])
+        self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace)
+        self._tool_runs: list[ToolRun] = []
+
+    async def stages(self) -> TurnResult:
+        """The turn without failures."""
+        await self.device.move("listening")
+        heard = await hear(self._request, self._engines, self._persona, self._settings, self._trace)
+        if heard is None:
+            return self._result("no_speech")
+        self._heard = heard
+        await self._journal.heard(self._turn, heard, self._clock())
+        self._trace.mark("words_stored")
+        await self.device.emit(TranscriptReady(self._turn.turn_id, heard.text, heard.language))
+        await self.device.move("thinking")
+        return self._result("ok", await self._answer())
+
+    async def apologize(self, error: StackChanError) -> TurnResult:
+        """Say that something failed, in the persona's language; the error goes with the result."""
+        _log.error("turn %d: %s: %s", self._turn.turn_id, error.code, error.message)
+        text = apology(error, self._heard.language)
+        doubt = any(entry.id == "doubt" for entry in self._persona.emotions)
+        answer = Answer(reply=text, emotion="doubt" if doubt else "neutral")
+        await self.device.move("error")
+        await self.device.emit(FaceChosen(self._turn.turn_id, answer.emotion))
+        await self._voice.say(text, self._heard.language, answer.emotion)
+        return self._result("failed", answer, error)
+
+    async def _answer(self) -> Answer:
+        """Think and speak at once: the voice reads each piece while the model writes the next."""
+        pieces = new_pieces()
+        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace)
+        self._tool_runs = thought.tool_runs
+        speaking = asyncio.create_task(
+            self._voice.speak(pieces, self._heard.language), name=f"voice-{self._turn.turn_id}"
+        )
+        try:
+            answer = await thought.answer(pieces)
+            await pieces.put(None)
+            await speaking
+        finally:
+            if not speaking.done():
+                speaking.cancel()
+                await asyncio.gather(speaking, return_exceptions=True)
+        return answer
+
+    def _result(
+        self, outcome: TurnOutcome, answer: Answer | None = None, error: StackChanError | None = None
+    ) -> TurnResult:
+        error = error or self._voice.error
+        if error is not None:
+            self._trace.facts["error"] = {"code": error.code, "retryable": error.retryable}
+        answer = answer or Answer(reply="")
+        return TurnResult(
+            turn_id=self._turn.turn_id,
+            session_id=self._turn.session_id,
+            status="failed" if outcome == "failed" else "done",
+            outcome=outcome,
+            transcript=self._heard.text,
+            language=self._heard.language if self._heard.text else "",
+            reply=answer.reply,
+            emotion=answer.emotion,
+            action=answer.action,
+            speech_duration_ms=self._voice.duration_ms,
+            memory={
+                "searched": any(run.name == "search_memory" for run in self._tool_runs),
+                "memory_ids": [],
+                "source_checked": False,
+            },
+            error=TurnError(error.code, error.message, error.retryable) if error else None,
+            tool_calls=tuple(
+                {"name": run.name, "arguments": dict(run.arguments), "result": dict(run.result)}
+                for run in self._tool_runs
+            ),
+        )
