@@ -77,7 +77,7 @@ def give_up_output() -> None:
 
 
 def _nowhere() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
+    return Path(os.devnull).open("w", encoding="utf-8")  # lives as long as the process
 
 
 def show_error(terminal: Terminal, error: StackChanError) -> None:
