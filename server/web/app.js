@@ -236,7 +236,7 @@ async function press() {
   if (busy) return;
   player.unlock();
   player.stop();
-  if (!Recorder.available) return showProblem(new Problem("mic_missing"));
+  if (!Recorder.available) return showProblem(new Problem("mic_insecure"));
   pressedAt = performance.now();
   recorder = new Recorder();
   try {

@@ -59,7 +59,8 @@ const TEXTS = {
   "error.no_speech": ["I heard no words. Speak a little closer or louder.", "言葉が聞き取れませんでした。もう少し近くで、はっきり話してみてください。"],
   "error.no_voice": ["The answer has no sound this time.", "今回の返事には音声がありません。"],
   "error.mic_denied": ["The browser may not use the microphone. Allow it beside the address, or choose an audio file.", "マイクの使用が許可されていません。アドレス欄の横で許可するか、音声ファイルを選んでください。"],
-  "error.mic_missing": ["No microphone here: browsers allow it only at https or on the server's own machine. Choose an audio file, or type.", "マイクを使えません（ブラウザーは https か、サーバーと同じマシンでだけ許可します）。音声ファイルを選ぶか、文字で入力してください。"],
+  "error.mic_missing": ["This computer has no microphone that works. Plug one in, choose an audio file, or type.", "使えるマイクが見つかりません。マイクをつなぐか、音声ファイルを選ぶか、文字で入力してください。"],
+  "error.mic_insecure": ["The browser gives no microphone to this address: only to https, or on the server's own machine. Choose an audio file, or type.", "このアドレスではブラウザーがマイクを使わせません（https か、サーバーと同じマシンでだけ使えます）。音声ファイルを選ぶか、文字で入力してください。"],
   "error.unreachable": ["The server does not answer. Is it still running?", "サーバーから応答がありません。起動しているか確かめてください。"],
 };
 
