@@ -153,6 +153,27 @@ def test_holding_the_button_records_16_khz_mono_wav(open_page: Any, server: Any)
     assert page.execute_script("return document.querySelector('#record').getAttribute('aria-pressed')") == "false"
 
 
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (
+            "navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotFoundError'); }",
+            "no mic",
+        ),
+        (
+            "navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotAllowedError'); }",
+            "Allow",
+        ),
+        ("Object.defineProperty(navigator, 'mediaDevices', { value: undefined })", "only to https"),
+    ],
+)
+def test_why_there_is_no_microphone_is_told(open_page: Any, broken: str, told: str) -> None:
+    page = open_page()
+    page.execute_script(broken)
+    mouse(page, "mousePressed", find(page, "#record"))
+    assert told in problem_text(page)
+
+
 def test_space_pressed_once_and_once_more_records_too(open_page: Any, server: Any) -> None:
     page = open_page()
     button = find(page, "#record")
