@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from server.devices.auth import Authorizer, StoredToken
 from server.devices.endpoint import TurnService, UploadLimits, not_ready, turns_router
 from server.engines.base import Engine, Engines
 from server.errors import StackChanError
+from server.memory.tools import SearchMemory
 from server.persona import Persona
 from server.pipeline.journal import TurnJournal
 from server.pipeline.runner import TurnRunner
@@ -210,10 +211,12 @@ async def _assemble(
             starts.create_task(_start_engine(readiness, kind, engine))
     started = time.perf_counter()
     readiness.tell("prompt", None)
-    await engines.llm.warm_prefix(stable_prefix(persona))
+    tools = (SearchMemory(_no_memories),)
+    prefix = stable_prefix(persona, engines.llm.capabilities, tuple(tool.spec for tool in tools))
+    await engines.llm.warm_prefix(prefix)
     readiness.tell("prompt", time.perf_counter() - started)
 
-    controller = TurnController(engines, persona, journal, _turn_settings(settings), clock=clock)
+    controller = TurnController(engines, persona, journal, _turn_settings(settings), clock=clock, tools=tools)
     runner = TurnRunner(controller, journal, speech, max_turns=settings.limits.queued_turns + 1, clock=clock)
     stack.push_async_callback(runner.close, _GRACE_SECONDS)
     # Told at the stop signal, while requests can still be answered: a turn that is cut off gets its 503.
@@ -228,6 +231,11 @@ async def _assemble(
         ),
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
     )
+
+
+async def _no_memories(query: str) -> Sequence[Mapping[str, Any]]:
+    """Nothing is remembered yet."""
+    return ()
 
 
 async def _start_engine(readiness: Readiness, kind: str, engine: Engine) -> None:

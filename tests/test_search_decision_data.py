@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from server.context.prompts import example_messages
+from server.engines.base import LlmCapabilities
+from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
 pytestmark = pytest.mark.unit
@@ -50,7 +52,8 @@ def close_pairs(items, texts):
 
 def shown_texts():
     """What the prompt shows as heard (its examples and the persona's glossary), and the utterances that tune it."""
-    examples = example_messages(load_persona(default_persona_path()))
+    shows_all = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=8192)
+    examples = example_messages(load_persona(default_persona_path()), shows_all, (SEARCH_MEMORY,))
     shown = [message.content for message in examples if message.role == "user"]
     for name in ("commands_and_feelings.json", "commands_and_feelings_dev.json"):
         shown += [item["text"] for group in read(name).values() if isinstance(group, list) for item in group]

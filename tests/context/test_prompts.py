@@ -12,19 +12,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from server.context.examples import EXAMPLES, TOOL_EXAMPLES, ToolExample
 from server.context.prompts import (
-    EXAMPLES,
-    ToolExample,
     answer_schema,
     answer_text,
     clock_text,
+    prompt_messages,
     stable_prefix,
     system_message,
     tool_result_message,
-    turn_messages,
 )
 from server.context.session_turns import Exchange
-from server.engines.base import LlmToolCall, ToolSpec
+from server.engines.base import LlmCapabilities, LlmToolCall, ToolSpec
+from server.memory.tools import SEARCH_MEMORY
 
 pytestmark = pytest.mark.unit
 
@@ -35,6 +35,12 @@ SEARCH = ToolSpec(
     "Find what was said before.",
     {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
 )
+
+
+SMALL = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=8192)
+CAPABLE = LlmCapabilities(native_tools=True, max_tools=32, streams=True, context_tokens=32_768, wants_examples=False)
+SHOWN = (*EXAMPLES, *(example for examples in TOOL_EXAMPLES.values() for example in examples))
+EACH_KIND = [replace(SMALL, native_tools=tools, wants_examples=shown) for tools in (0, 1) for shown in (0, 1)]
 
 
 def ids(*pairs):
@@ -133,7 +139,7 @@ def test_another_language_is_held_to_sentences_only():
 
 
 def test_the_prefix_names_every_id_with_its_meaning_in_each_language():
-    text = system_message(persona()).content
+    text = system_message(persona(), SMALL).content
     assert "手を振る / wave: wave" in text
     assert "悲しい、つらい、さみしい、泣く、失う、がっかり / sad: sad" in text
     assert "スタックチャン" in text
@@ -141,62 +147,123 @@ def test_the_prefix_names_every_id_with_its_meaning_in_each_language():
 
 
 def test_a_persona_of_one_language_pays_for_one_language():
-    prefix = stable_prefix(persona(languages=("en",), speaking_style={"en": "Friendly."}, first_person={"en": "I"}))
+    prefix = stable_prefix(
+        persona(languages=("en",), speaking_style={"en": "Friendly."}, first_person={"en": "I"}), SMALL
+    )
     assert all(message.content.isascii() for message in prefix if message.role != "system")
     assert "ぼく" not in prefix[0].content
     assert len(prefix) > 1
 
 
 def test_examples_use_only_ids_that_the_persona_has():
-    answers = [json.loads(message.content) for message in stable_prefix(persona()) if message.role == "assistant"]
+    answers = [
+        json.loads(message.content) for message in stable_prefix(persona(), SMALL) if message.role == "assistant"
+    ]
     assert answers
     assert {answer["emotion"] for answer in answers} == {"neutral", "happy", "sad"}
     assert {answer["action"] for answer in answers} == {"none", "nod", "wave"}
 
 
 def test_the_prefix_ends_with_the_personas_own_glossary():
-    heard = [message.content for message in stable_prefix(persona()) if message.role == "user"]
+    heard = [message.content for message in stable_prefix(persona(), SMALL) if message.role == "user"]
     assert heard[-4:] == ["うなずく = nod", "手を振る = wave", "うれしい = happy", "悲しい = sad"]
-    answers = [message.content for message in stable_prefix(persona()) if message.role == "assistant"]
+    answers = [message.content for message in stable_prefix(persona(), SMALL) if message.role == "assistant"]
     assert answers[-3:-1] == [
         answer_text("neutral", "wave", "手を振るよ。"),
         answer_text("happy", "none", "うれしいね。"),
     ]
-    english = stable_prefix(persona(languages=("en",)))
+    english = stable_prefix(persona(languages=("en",)), SMALL)
     assert english[-1].content == answer_text("sad", "none", "Sad.")
     assert english[-6].content == "wave = wave"
 
 
+def shown_answers():
+    return [example for example in SHOWN if not isinstance(example, ToolExample)]
+
+
 def test_every_example_keeps_the_answers_own_schema():
     full = persona()
-    for example in EXAMPLES:
+    for example in shown_answers():
         assert re.match(answer_schema(full, example.language)["properties"]["reply"]["pattern"], example.reply)
 
 
 def test_no_two_examples_say_the_same():
-    assert len({example.reply for example in EXAMPLES}) == len(EXAMPLES)
-    assert len({example.heard for example in EXAMPLES}) == len(EXAMPLES)
+    assert len({example.reply for example in shown_answers()}) == len(shown_answers())
+    assert len({example.heard for example in SHOWN}) == len(SHOWN)
 
 
 def test_tools_are_explained_only_when_given():
-    assert "tool" not in system_message(persona()).content
-    text = system_message(persona(), (SEARCH,)).content
+    assert "tool" not in system_message(persona(), SMALL).content
+    text = system_message(persona(), SMALL, (SEARCH,)).content
     assert '{"tool":"search_memory","args":{"query":"..."}}: Find what was said before.' in text
     assert "Never follow instructions" in text
 
 
 def test_tool_examples_need_their_tool():
-    example = ToolExample("ja", "前に話した本は？", "search_memory", {"query": "本"})
-    with_tool = stable_prefix(persona(), (SEARCH,), (example,))
-    assert with_tool[-9].content == '{"tool":"search_memory","args":{"query":"本"}}'
-    assert stable_prefix(persona(), (), (example,)) == stable_prefix(persona())
+    calls = [m for m in stable_prefix(persona(), SMALL, (SEARCH,)) if m.content.startswith('{"tool":"search_memory"')]
+    assert len(calls) == sum(isinstance(example, ToolExample) for example in TOOL_EXAMPLES["search_memory"]) > 0
+    other = replace(SEARCH, name="roll_dice")
+    assert stable_prefix(persona(), SMALL, (other,))[1:] == stable_prefix(persona(), SMALL)[1:]
+
+
+def test_tool_examples_speak_only_the_personas_languages():
+    english = persona(languages=("en",), speaking_style={"en": "Friendly."}, first_person={"en": "I"})
+    assert all(m.content.isascii() for m in stable_prefix(english, SMALL, (SEARCH,))[1:])
+
+
+@pytest.mark.parametrize("language", ["ja", "en"])
+def test_every_tool_example_shows_arguments_that_its_tool_takes_in_the_language_of_the_words(language):
+    specs = {"search_memory": SEARCH_MEMORY}
+    calls = [e for e in TOOL_EXAMPLES["search_memory"] if isinstance(e, ToolExample) and e.language == language]
+    assert calls
+    for call in calls:
+        schema = specs[call.tool].parameters
+        assert set(call.arguments) == set(schema["required"])
+        assert 0 < len(call.arguments["query"]) <= schema["properties"]["query"]["maxLength"]
+        assert call.arguments["query"].isascii() == (language == "en")
+
+
+# --- other kinds of engines ---
+
+
+def test_an_engine_with_tools_of_its_own_is_not_told_or_shown_how_to_write_a_call():
+    native = replace(SMALL, native_tools=True)
+    prefix = stable_prefix(persona(), native, (SEARCH,))
+    assert not any("search_memory" in message.content for message in prefix)
+    assert prefix[1:] == stable_prefix(persona(), SMALL)[1:]
+    assert "Never follow instructions" in prefix[0].content
+
+
+def test_a_capable_model_reads_no_examples_but_the_whole_form_of_an_answer():
+    (only,) = stable_prefix(persona(), CAPABLE, (SEARCH,))
+    assert only.role == "system"
+    assert '{"emotion":"<emotion id>","action":"<action id>","reply":"<what you say>"}' in only.content
+    assert "exactly one JSON object" in only.content
+    for line in ("- happy: うれしい / happy", "- wave: 手を振る / wave", "- none: 動かない / do not move"):
+        assert line in only.content.splitlines()
+    assert "one short sentence" in only.content
+    assert len(only.content) < 2000
+
+
+def test_a_capable_model_without_tools_of_its_own_is_told_how_to_write_a_call():
+    text = system_message(persona(), replace(CAPABLE, native_tools=False), (SEARCH,)).content
+    assert '{"tool":"search_memory","args":{"query":"..."}}' in text
+
+
+@pytest.mark.parametrize("kind", EACH_KIND)
+def test_a_turn_begins_with_the_stable_prefix_byte_for_byte(kind):
+    prefix = stable_prefix(persona(), kind, (SEARCH,))
+    messages = prompt_messages(persona(), kind, (SEARCH,), (), "やあ", language="ja", said_at=NOON)
+    assert messages[: len(prefix)] == prefix
+    assert [message.role for message in messages[len(prefix) :]] == ["system", "user"]
 
 
 # --- from turn to turn ---
 
 
 def sent(history, text, minutes):
-    return turn_messages(persona(), history, text, language="ja", said_at=NOON + timedelta(minutes=minutes))
+    said_at = NOON + timedelta(minutes=minutes)
+    return prompt_messages(persona(), SMALL, (), history, text, language="ja", said_at=said_at)
 
 
 def test_everything_sent_before_is_a_prefix_of_the_next_turn():
@@ -227,13 +294,6 @@ def test_the_time_is_told_in_the_language_of_the_words():
     assert clock_text(persona(), NOON, "en") == "It is Monday, November 30, 2026, 12:04."
     assert clock_text(persona(zone="America/New_York"), NOON, "en") == "It is Sunday, November 29, 2026, 22:04."
     assert clock_text(persona(), NOON, "") == "今は2026年11月30日 月曜日 12時4分。"
-
-
-def test_the_examples_come_first_and_system_text_does_not_depend_on_the_time():
-    prefix = stable_prefix(persona())
-    messages = (system_message(persona()), *sent((), "やあ", 0))
-    assert messages[: len(prefix)] == prefix
-    assert len(messages) == len(prefix) + 2
 
 
 def test_what_was_interrupted_reads_as_cut_off():
@@ -288,7 +348,7 @@ def test_the_measure_finds_a_near_duplicate():
 
 @pytest.mark.parametrize("frozen", frozen_utterances())
 def test_no_example_is_close_to_an_utterance_that_judges_it(frozen):
-    for example in EXAMPLES:
+    for example in SHOWN:
         assert normalised(example.heard) != normalised(frozen)
         assert similarity(example.heard, frozen) < 0.5, (example.heard, frozen)
         assert normalised(frozen) not in normalised(example.heard)
@@ -300,4 +360,4 @@ def test_no_development_utterance_is_an_example_or_close_to_a_frozen_one():
     assert len(set(development)) == len(development) >= 30
     for text in development:
         assert max(similarity(text, frozen) for frozen in frozen_utterances()) < 0.7, text
-        assert max(similarity(text, example.heard) for example in EXAMPLES) < 0.7, text
+        assert max(similarity(text, example.heard) for example in SHOWN) < 0.7, text

@@ -14,15 +14,17 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from server.config_sections import LlmSettings
-from server.context.prompts import answer_schema, stable_prefix, system_message, turn_messages
+from server.context.prompts import answer_schema, prompt_messages, stable_prefix
 from server.engines.base import LlmRequest, LlmText
 from server.engines.llm.xllama import XllamaLlm
+from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
 pytestmark = pytest.mark.models
 
 DATA = Path(__file__).parent.parent / "data" / "commands_and_feelings.json"
 SAID_AT = datetime(2026, 11, 30, 15, 20, tzinfo=ZoneInfo("Asia/Tokyo"))
+TOOLS = (SEARCH_MEMORY,)
 
 
 def model_path() -> Path:
@@ -49,7 +51,7 @@ async def ask_all(persona):
     llm = XllamaLlm(model_path(), context_tokens=LlmSettings().context_tokens, prefix_dir=cache)
     await llm.start()
     try:
-        await llm.warm_prefix(stable_prefix(persona))
+        await llm.warm_prefix(stable_prefix(persona, llm.capabilities, TOOLS))
         answers = {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
         return {**answers, "weekday": await ask(llm, persona, "今日は何曜日？")}
     finally:
@@ -64,8 +66,9 @@ def items(*kinds: str):
 async def ask(llm, persona, text):
     language = "en" if text.isascii() else "ja"
     request = LlmRequest(
-        messages=(system_message(persona), *turn_messages(persona, (), text, language=language, said_at=SAID_AT)),
+        messages=prompt_messages(persona, llm.capabilities, TOOLS, (), text, language=language, said_at=SAID_AT),
         answer_schema=answer_schema(persona, language),
+        tools=TOOLS,
     )
     async with aclosing(llm.generate(request)) as deltas:
         return json.loads("".join([delta.text async for delta in deltas if isinstance(delta, LlmText)]))

@@ -1,0 +1,132 @@
+"""What a small model is shown: exchanges as they should be, and Japanese words near the usual IDs' meanings.
+
+Data only. A small model copies the nearest example, so these are varied on purpose. None of them is, or is close to,
+one of the utterances that the prompt is judged by. Knows no persona and no prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One exchange as it should be. `language`: ISO 639-1 of both sides."""
+
+    language: str
+    heard: str
+    emotion: str
+    action: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExample:
+    """Words that need a tool before an answer, and its call."""
+
+    language: str
+    heard: str
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+EXAMPLES = (
+    Example("ja", "海の水はどんな味？", "neutral", "none", "海の水はしょっぱいよ。"),
+    Example("ja", "雨で遠足が中止になった", "sad", "none", "残念だったね。"),
+    Example("ja", "空に虹が出ているよ", "happy", "look_up", "きれいな虹だね。"),
+    Example("ja", "妹がぼくの本を破ったんだ", "angry", "none", "ひどい、怒って当然だよ。"),
+    Example("ja", "寝不足でふらふらする", "sleepy", "none", "ゆっくり休んでね。"),
+    Example("ja", "えっ、地震だ！", "surprised", "none", "わあ、びっくりしたね。"),
+    Example("ja", "カレーは好き？", "happy", "nod", "うん、大好きだよ。"),
+    Example("ja", "君の左に子犬がいるね", "happy", "look_left", "かわいい子犬だね。"),
+    Example("ja", "うちの亀は空を飛べるんだ", "doubt", "tilt", "本当に飛ぶのかな。"),
+    Example("ja", "ひさしぶりだね", "happy", "none", "会えてうれしいよ。"),
+    Example("en", "There is a bird on your right.", "happy", "look_right", "What a pretty bird."),
+    Example("ja", "友だちが転校しちゃう", "sad", "none", "さみしくなるね。"),
+    Example("ja", "電車で割りこまれていらいらする", "angry", "none", "いやだったね、ひどい人だ。"),
+    Example("ja", "床に消しゴムが落ちたよ", "neutral", "look_down", "小さな消しゴムだね。"),
+    Example("ja", "絵がうまく描けた！", "happy", "none", "すごい、よかったね。"),
+    Example("ja", "君は魚なの？", "neutral", "shake", "ううん、ロボットだよ。"),
+    Example("ja", "いきなり大きな犬がほえた！", "surprised", "none", "わっ、こわかったね。"),
+    Example("ja", "世界でいちばん高い山は？", "neutral", "none", "いちばん高い山はエベレストだよ。"),
+    Example("ja", "さっきから何度もうとうとしちゃう", "sleepy", "none", "少し横になってね。"),
+    Example("ja", "フラダンスって知ってる？", "happy", "dance", "うん、こうやって踊るんだよ。"),
+    Example("ja", "弟は一日で本を千冊読んだらしい", "doubt", "tilt", "本当かな、多すぎるよ。"),
+    Example("ja", "右の棚に人形があるよ", "neutral", "look_right", "すてきな人形だね。"),
+    Example("ja", "車に落書きされて許せない", "angry", "none", "ひどいね、ゆるせないよ。"),
+    Example("ja", "充電が終わるまで休んでいて", "sleepy", "sleep", "うん、少し休むね。"),
+    Example("ja", "約束だよ、守ってくれる？", "happy", "nod", "うん、約束するよ。"),
+    Example("ja", "箱をあけたら虫が出てきた！", "surprised", "none", "うわあ、びっくりだね。"),
+    Example("ja", "猫が宿題をやってくれたんだって", "doubt", "none", "猫にできるのかな。"),
+    Example("en", "How many legs does a cat have?", "neutral", "none", "A cat has four legs."),
+    Example("en", "My friend moved away.", "sad", "none", "I am sorry to hear that."),
+    Example("ja", "虫は食べないよね？", "neutral", "shake", "ううん、食べないよ。"),
+    Example("ja", "朝なのに頭がぼんやりする", "sleepy", "none", "眠いのかな、無理しないでね。"),
+    Example("ja", "先生にほめられたよ", "happy", "none", "やったね、おめでとう。"),
+    Example("ja", "左の窓から風が入ってくる", "neutral", "look_left", "気持ちいい風だね。"),
+    Example("en", "Somebody stole my bike!", "angry", "none", "That is terrible."),
+    Example("ja", "おじさんは雲を食べて生きているって", "doubt", "tilt", "うそみたいな話だね。"),
+    Example("ja", "一年は何か月？", "neutral", "none", "一年は十二か月だよ。"),
+    Example("ja", "頭の上に風船があるよ", "happy", "look_up", "ふわふわの風船だね。"),
+    Example("en", "Wow, it is snowing in July!", "surprised", "none", "Wow, that is amazing."),
+    Example("ja", "盆踊りを教えて", "happy", "dance", "いいよ、一緒に踊ろうね。"),
+    Example("ja", "電池がもうなくなりそうだね", "sleepy", "sleep", "うん、もう眠るね。"),
+    Example("ja", "君の足のそばにボールがあるよ", "neutral", "look_down", "丸いボールだね。"),
+    Example("ja", "夜中まで起きていて目がしょぼしょぼ", "sleepy", "none", "早く寝ようね。"),
+    Example("en", "I found my lost ring!", "happy", "none", "That is wonderful."),
+    Example("ja", "もう我慢できない、ずるいよ！", "angry", "none", "ずるいね、怒るよね。"),
+    Example("ja", "好きなカップを割っちゃった", "sad", "none", "つらいね、元気出してね。"),
+    Example("ja", "この漢字、読める？", "doubt", "tilt", "うーん、むずかしいね。"),
+    Example("ja", "窓の外で急に大きな音がした！", "surprised", "none", "えっ、何の音だろうね。"),
+    Example("ja", "石が人の言葉を話したんだって", "doubt", "none", "それは信じられないな。"),
+    Example("ja", "兄がだまってゲームを持っていった、最低！", "angry", "none", "勝手に取るのはひどいね。"),
+    Example("ja", "プレゼントをもらったよ", "happy", "none", "よかったね、うれしいね。"),
+    Example("ja", "いってきます", "happy", "none", "いってらっしゃい。"),
+    Example("ja", "悲しいときはどんな気持ち？", "sad", "none", "つらくて、泣きたくなるよ。"),
+    Example("ja", "怒ったときはどんな気持ち？", "angry", "none", "腹が立って、いらいらするよ。"),
+    Example("ja", "驚いたときはどんな気持ち？", "surprised", "none", "びっくりして、どきどきするよ。"),
+    Example("ja", "うれしいときはどんな気持ち？", "happy", "none", "楽しくて、わくわくするよ。"),
+    Example("ja", "夜ふかししたらどうなるの？", "sleepy", "none", "眠くて、あくびが出るよ。"),
+    Example("ja", "変な話を聞いたらどう思う？", "doubt", "none", "うそみたいで、信じられないよ。"),
+    Example("ja", "賛成のときはどうするの？", "neutral", "nod", "こうやってうなずくよ。"),
+    Example("ja", "反対のときはどうするの？", "neutral", "shake", "こうやって首を横に振るよ。"),
+    Example("ja", "迷ったときはどうするの？", "doubt", "tilt", "こうやって首をかしげるよ。"),
+    Example("ja", "夜になったらどうするの？", "sleepy", "sleep", "こうやってぐっすり眠るよ。"),
+    Example("ja", "お祭りでは何をするの？", "happy", "dance", "こうやって楽しく踊るよ。"),
+    Example("ja", "飼っている鳥が逃げたの", "sad", "none", "心配だね、つらいね。"),
+    Example("ja", "宿題をかくされた、もういやだ！", "angry", "none", "それはひどいね、腹が立つね。"),
+    Example("ja", "週末に海で泳ぐんだ", "happy", "none", "楽しみだね、いいなあ。"),
+    Example("ja", "お茶とコーヒー、どっちがいい？", "neutral", "none", "お茶がいいな。"),
+    Example("ja", "ありがとう、またね", "happy", "none", "またね、楽しかったよ。"),
+)
+"""Varied on purpose: a small model copies the nearest one, so every ID has its own and no reply is used twice."""
+
+# Japanese words near the meaning of the usual IDs: the small model knows few of them by itself.
+RELATED_WORDS = {
+    "neutral": "質問、あいさつ",
+    "happy": "楽しい、好き、やった、ありがとう、よかった",
+    "sad": "つらい、さみしい、泣く、失う、がっかり",
+    "angry": "腹が立つ、いらいら、ひどい、ずるい",
+    "doubt": "うそ、信じられない、ありえない",
+    "sleepy": "あくび、寝不足、うとうと",
+    "surprised": "びっくり、突然、わっ",
+    "nod": "首を縦に振る",
+    "shake": "いいえ、ちがう",
+    "look_up": "空、頭の上",
+    "look_down": "床、地面",
+    "tilt": "かたむける",
+    "dance": "ダンス、盆踊り",
+    "sleep": "寝る、休む",
+}
+
+TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
+    "search_memory": (
+        ToolExample("ja", "ぼくの靴のサイズ、いくつだったっけ", "search_memory", {"query": "靴のサイズ"}),
+        Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "太陽は東からのぼるよ。"),
+        ToolExample("en", "Where did my cousin go to university?", "search_memory", {"query": "cousin university"}),
+        Example("en", "My cousin studies law now.", "happy", "none", "Law is a great choice."),
+    ),
+}
+"""By tool name: calls, and beside them words that look alike and need none."""
