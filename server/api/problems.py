@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from server import errors
 from server.errors import StackChanError
+from server.log_context import error_fields
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def install_problem_handlers(app: FastAPI) -> None:
         assert isinstance(error, StackChanError)
         # A client that polls while the models load would fill the log.
         if status_of(error) >= 500 and status_of(error) != 503:
-            _log.error("%s: %s", error.code, error.message)
+            _log.error("answered with %s", error.code, extra=error_fields(error))
         return problem(error)
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:

@@ -14,6 +14,7 @@ from datetime import datetime
 from server.engines.base import Engines
 from server.errors import StackChanError
 from server.events import FaceChosen, TranscriptReady, TurnOutcome
+from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.apology import apology
@@ -75,7 +76,7 @@ class TurnRun:
 
     async def apologize(self, error: StackChanError) -> TurnResult:
         """Say that something failed, in the persona's language; the error goes with the result."""
-        _log.error("turn %d: %s: %s", self._turn.turn_id, error.code, error.message)
+        _log.error("the turn failed: %s", error.code, extra=error_fields(error))
         text = apology(error, self._heard.language)
         doubt = any(entry.id == "doubt" for entry in self._persona.emotions)
         answer = Answer(reply=text, emotion="doubt" if doubt else "neutral")

@@ -14,6 +14,7 @@ from server.audio.resample import resample
 from server.engines.base import SpeechRequest, TtsEngine
 from server.errors import StackChanError, TtsError
 from server.events import AudioChunk, SentenceStarted, SpeechProduced
+from server.log_context import error_fields
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
 from server.pipeline.speakable import speakable
@@ -90,7 +91,7 @@ class Voice:
         except TtsError as error:
             self.error = error
         if self.error is not None:
-            _log.error("turn %d: %s: %s", self._turn_id, self.error.code, self.error.message)
+            _log.error("no voice: %s", self.error.code, extra=error_fields(self.error))
 
     async def _begin_sentence(self, text: str) -> None:
         self._trace.mark("first_audio")

@@ -79,7 +79,7 @@ class TurnController:
         except StackChanError as error:
             result = await run.apologize(error)
         except Exception as error:  # a defect: the turn still ends, is stored, and says so
-            _log.exception("turn %d failed on a defect", turn.turn_id)
+            _log.exception("the turn failed on a defect")
             result = await run.apologize(StackChanError(f"{type(error).__name__} in the turn.", code="internal"))
         result = replace(result, latency_ms=trace.latency_ms())
         stored = trace.as_dict()
