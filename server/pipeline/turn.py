@@ -53,13 +53,14 @@ class TurnController:
         self._monotonic = monotonic
         self._thinker = Thinker(engines.llm, persona, settings, tuple(tools))
 
-    async def run(self, turn: OpenTurn, request: TurnRequest, emit: Emit) -> TurnResult:
+    async def run(self, turn: OpenTurn, request: TurnRequest, emit: Emit, trace: TurnTrace | None = None) -> TurnResult:
         """Take one open turn to its end and return what the device gets.
 
+        `trace`: begun when the request was received, by whoever received it; None: the turn begins now.
         Engine failures end in the result; only `StorageError` (the words could not be kept) and cancellation leave
         here as exceptions.
         """
-        trace = TurnTrace(self._monotonic)
+        trace = trace or TurnTrace(self._monotonic)
         run = TurnRun(
             self._engines,
             self._persona,
