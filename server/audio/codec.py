@@ -8,6 +8,7 @@ module does not know HTTP, models or turns.
 from __future__ import annotations
 
 import io
+import re
 import struct
 from collections.abc import Iterator
 from fractions import Fraction
@@ -49,6 +50,12 @@ _MAX_CHANNELS = 8
 _MAX_READ_FAILURES = 8
 """Unreadable packets in a row before the rest of a file is given up."""
 
+# A tag as the demuxers know it; its size is four times seven bits.
+_ID3_HEADER = re.compile(rb"ID3[^\xff][^\xff](.)([\0-\x7f]{4})", re.DOTALL)
+_ID3_HEADER_BYTES = 10
+_ID3_FOOTER = 0x10
+_ID3_IN_RIFF = re.compile(rb"(?<=[iI][dD]3 .{4})ID3", re.DOTALL)
+
 ACCEPTED_FORMATS = "WAV, FLAC, Ogg-Opus, MP3, or raw 16-bit little-endian PCM as audio/pcm;rate=16000"
 
 _UNKNOWN_LENGTH = 0xFFFFFFFF
@@ -65,8 +72,8 @@ def decode_upload(data: bytes, content_type: str | None, *, max_seconds: float) 
 
     `content_type` decides raw PCM: `audio/pcm` and `audio/L16`, both 16-bit **little-endian** here (RFC 2586 says
     big-endian for L16, its users seldom do), with `rate` (default 16000) and `channels` (default 1). WAV, FLAC,
-    Ogg-Opus and MP3 are known by their first bytes, whatever was declared; damage after the first good packet costs
-    only what is damaged. Channels are averaged.
+    Ogg-Opus and MP3 are known by their first bytes (after any ID3 tag), whatever was declared; damage after the first
+    good packet costs only what is damaged. Channels are averaged.
 
     Raises `AudioError`: `audio_unsupported` (a format or rate not taken here), `audio_invalid` (not what it claims to
     be, broken, or not numbers), `audio_empty` (no sample in it), `audio_too_long` (more than `max_seconds`).
@@ -78,7 +85,8 @@ def decode_upload(data: bytes, content_type: str | None, *, max_seconds: float) 
     if media_type in _RAW_TYPES:
         _decode_raw(data, parameters, intake)
     else:
-        container = _sniff(data) or _CONTAINER_OF_TYPE.get(media_type)
+        data, was_tagged = _without_id3(data)
+        container = _sniff(data) or ("mp3" if was_tagged else _CONTAINER_OF_TYPE.get(media_type))
         if container is None:
             raise AudioError(
                 f"Audio of the type {content_type!r} is not taken here.",
@@ -162,12 +170,28 @@ def _sniff(data: bytes) -> Container | None:
         return "flac"
     if head[:4] == b"OggS":
         return "ogg"
-    if head[:3] == b"ID3":
-        return "mp3"
     # An MPEG audio frame: sync, a version that is not reserved, layer III (layer 0 would be AAC in ADTS).
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[1] & 0x18 != 0x08:
         return "mp3"
     return None
+
+
+def _without_id3(data: bytes) -> tuple[bytes, bool]:
+    """The recording without the ID3v2 tags before it or inside RIFF, and whether one stood before it.
+
+    A tag says nothing about the sound, and its frames may be compressed: FFmpeg unpacks 200 kB to 200 MB, many times
+    in one upload.
+    """
+    start = 0
+    while found := _ID3_HEADER.match(data, start):
+        flags, size = found[1][0], 0
+        for seven_bits in found[2]:
+            size = size << 7 | seven_bits
+        start += _ID3_HEADER_BYTES + size + (_ID3_HEADER_BYTES if flags & _ID3_FOOTER else 0)
+    data = data[start:]
+    if data[8:12] == b"WAVE":
+        data = _ID3_IN_RIFF.sub(b"\0\0\0", data)
+    return data, start > 0
 
 
 def _decode_raw(data: bytes, parameters: dict[str, str], intake: _Intake) -> None:
