@@ -23,6 +23,7 @@ from fastapi_offline import FastAPIOffline
 
 from server import __version__
 from server.api.health import health_router
+from server.api.metrics import CountAnswers, Metrics, metrics_router
 from server.api.problems import install_problem_handlers
 from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
@@ -30,12 +31,13 @@ from server.context.prompts import stable_prefix
 from server.devices.auth import Authorizer, StoredToken
 from server.devices.endpoint import TurnService, UploadLimits, not_ready, turns_router
 from server.engines.base import Engine, Engines
-from server.errors import StackChanError
+from server.errors import AuthError, StackChanError
 from server.memory.tools import SearchMemory
 from server.persona import Persona
 from server.pipeline.journal import TurnJournal
 from server.pipeline.runner import TurnRunner
 from server.pipeline.turn import TurnController, TurnSettings
+from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
 from server.storage import tokens
 from server.storage.database import Databases
@@ -145,8 +147,17 @@ def create_app(
             response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         return response
 
+    metrics = Metrics(__version__, tools=(SearchMemory.spec.name,))
+    metrics.watch(
+        ready=lambda: readiness.state == "ready",
+        running=lambda: app.state.service.runner.running if app.state.service else 0,
+        queued=lambda: getattr(app.state.service.runner, "queued", 0) if app.state.service else 0,
+    )
+    app.state.metrics = metrics
+    app.add_middleware(CountAnswers, metrics=metrics)
     install_problem_handlers(app)
     app.include_router(health_router(readiness, __version__))
+    app.include_router(metrics_router(metrics, lambda header: _owner_only(app, settings, header)))
     app.state.turn_service = service
     app.include_router(turns_router())
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
@@ -216,7 +227,15 @@ async def _assemble(
     await engines.llm.warm_prefix(prefix)
     readiness.tell("prompt", time.perf_counter() - started)
 
-    controller = TurnController(engines, persona, journal, _turn_settings(settings), clock=clock, tools=tools)
+    controller = TurnController(
+        engines,
+        persona,
+        journal,
+        _turn_settings(settings),
+        clock=clock,
+        tools=tools,
+        observers=(app.state.metrics.observe_turn, log_turn),
+    )
     runner = TurnRunner(controller, journal, speech, max_turns=settings.limits.queued_turns + 1, clock=clock)
     stack.push_async_callback(runner.close, _GRACE_SECONDS)
     # Told at the stop signal, while requests can still be answered: a turn that is cut off gets its 503.
@@ -244,6 +263,28 @@ async def _start_engine(readiness: Readiness, kind: str, engine: Engine) -> None
     readiness.tell(step, None)
     await engine.start()
     readiness.tell(step, time.perf_counter() - started)
+
+
+async def _owner_only(app: FastAPI, settings: Settings, authorization: str | None) -> None:
+    """Raise unless the owner asks. Before the database is open, only the secrets of this boot can be checked."""
+    service: TurnService | None = app.state.service
+    if service is not None:
+        caller = await service.authorizer.caller(authorization)
+        if caller.device_id is not None:
+            raise AuthError("A device's token does not open this; use the owner's.", code="device_forbidden")
+        return
+    by_hand = settings.token.get_secret_value() if settings.token else None
+    early = Authorizer(_no_token, (app.state.boot_token, by_hand or app.state.boot_token), stored_owner=False)
+    try:
+        await early.caller(authorization)
+    except AuthError as error:
+        if error.code == "token_invalid" and by_hand is None:
+            raise not_ready(app.state.readiness.error) from None
+        raise
+
+
+async def _no_token(token: str) -> StoredToken | None:
+    return None
 
 
 async def _authorizer(

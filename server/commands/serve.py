@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from rich.logging import RichHandler
-
 from server.commands.address import bind, http_url, is_loopback, lan_addresses, reachable_host
-from server.commands.failures import ExitCode
+from server.commands.failures import ExitCode, exit_code_of
+from server.commands.logs import set_up_logging
 from server.commands.terminal import Terminal, own_command
 from server.config import Settings, load_settings
+from server.errors import StackChanError
+
+_log = logging.getLogger(__name__)
 
 _STEP_TITLES = {
     "vad": "finding speech",
@@ -49,11 +51,17 @@ def serve(options: ServeOptions, terminal: Terminal) -> ExitCode:
     """Run the server until it is told to stop. Raises `StackChanError` when it cannot start."""
     host = options.host or ("0.0.0.0" if options.lan else None)
     settings = load_settings(host=host, port=options.port, profile=options.profile, data_dir=options.data_dir)
+    terminal = set_up_logging(settings, terminal)
     try:
         with _termination_as_interrupt(), bind(settings) as listener:
             _serve(settings, listener, terminal)
     except KeyboardInterrupt:
         pass
+    except StackChanError as error:
+        if settings.log_format == "text":
+            raise
+        _log.critical("%s", error, extra={"code": error.code})
+        return exit_code_of(error)
     terminal.note("Stopped. / 終了しました。")
     return ExitCode.OK
 
@@ -62,7 +70,6 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
     from server.persona import find_persona, load_persona
 
     began = time.perf_counter()
-    _set_up_logging(settings, terminal)
     persona = load_persona(find_persona(settings.data_dir, settings.persona_path))
     terminal.say(f"StackChan ({persona.name}) is starting. / 起動しています…", style="bold")
     with terminal.waiting("Checking the model files…"):
@@ -109,33 +116,6 @@ def _termination_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _set_up_logging(settings: Settings, terminal: Terminal) -> None:
-    """The server's own log on the error stream; of its libraries only warnings."""
-    handler = _SafeHandler(console=terminal.err, show_path=False, rich_tracebacks=False, omit_repeated_times=False)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", datefmt="[%X]", handlers=[handler], force=True)
-    logging.getLogger("server").setLevel(settings.log_level.upper())
-    # A failed start is shown once, with its hint, when the command ends.
-    logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
-    # What a stop cuts off is no defect, and has been announced.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: not _is_cancellation(record))
-
-
-class _SafeHandler(RichHandler):
-    """A log line that cannot be written (a full disk, no file left to open) must not end the server."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            super().emit(record)
-        except (OSError, ImportError):
-            self.handleError(record)
-
-
-def _is_cancellation(record: logging.LogRecord) -> bool:
-    kind = record.exc_info[0] if record.exc_info else None
-    raised = kind is not None and issubclass(kind, asyncio.CancelledError)
-    return raised or record.getMessage().rstrip().endswith("CancelledError")
 
 
 class StartView:
@@ -199,6 +179,12 @@ def show_banner(settings: Settings, tokens: Tokens, port: int, ready_seconds: fl
             say(f"  Robot / ロボット       {http_url(address, port)}")
         say("  Every machine on this network can reach the server and only the token protects it:", style="yellow")
         say("  use it at home, never on a public network. / 公衆の Wi-Fi では使わないでください。", style="yellow")
+    if settings.log_private_text:
+        say("")
+        say(
+            "  The log holds what is said and answered (log_private_text). / 会話の内容がログに残ります。",
+            style="yellow",
+        )
     if tokens.new is not None:
         say("")
         say(f"  Token / トークン       {tokens.new}", style="bold cyan")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from server.errors import StackChanError
 
+_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
 PIPE_WIDTH = 200
 """Columns assumed where there is no terminal; rich would take 80 and break tables."""
 
@@ -83,7 +86,9 @@ def _nowhere() -> TextIO:
 def show_error(terminal: Terminal, error: StackChanError) -> None:
     """Say in red what went wrong, with its code, and below it what to do."""
     cross, arrow = ("✗", "→") if speaks_unicode(terminal.err) else ("x", "->")
-    text = Text.assemble((f"{cross} ", "bold red"), (printable(error.message), "red"), (f"  [{error.code}]", "dim"))
+    text = Text.assemble(
+        (f"{cross} ", "bold red"), (printable(error.message), "red"), (f"  [{printable_line(error.code)}]", "dim")
+    )
     terminal.err.print(text, soft_wrap=True)
     if error.hint:
         terminal.err.print(Text(f"{arrow} {printable(error.hint)}"), soft_wrap=True)
@@ -111,11 +116,34 @@ def own_command(program: str | None = None) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: words of a model or another machine must not steer the terminal."""
-    return "".join(
-        character if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs") else " "
-        for character in text
-    )
+    """`text` without what steers a terminal: words of a model or another machine must not move the cursor, hide
+    letters or turn the order of writing. Line ends stay."""
+    return "".join(" " if character != "\n" and is_unprintable(character) else character for character in text)
+
+
+def printable_line(text: str) -> str:
+    """`printable` on one line, for what stands beside something else."""
+    return " ".join(printable(text).split())
+
+
+def escaped(text: str) -> str:
+    """`text` on one line, with what steers a terminal written as in a string of Python: nothing is lost."""
+    return "".join(_escape(character) if is_unprintable(character) else character for character in text)
+
+
+def escaped_json(text: str) -> str:
+    """JSON `text` that means the same and steers no terminal. Such characters stand only inside its strings."""
+    return "".join(character if not is_unprintable(character) else json.dumps(character)[1:-1] for character in text)
+
+
+def is_unprintable(character: str) -> bool:
+    """Control characters, invisible format characters (but for those that join emoji and letters), lone surrogates,
+    and the separators of lines and paragraphs."""
+    return unicodedata.category(character) in _STEERING and character not in _JOINERS
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def _console(stream: TextIO) -> Console:

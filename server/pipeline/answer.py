@@ -45,7 +45,8 @@ AnswerPart = EmotionRead | ActionRead | ReplyRead
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `was_json`: the model kept the format. `unknown_ids`: IDs replaced by neutral or none."""
+    """A whole answer. `was_json`: the model kept the format. `unknown_ids`: IDs replaced by neutral
+    or none, as `emotion:ecstatic`."""
 
     reply: str
     emotion: str = "neutral"
@@ -145,7 +146,7 @@ class AnswerReader:
         found = value.strip().casefold() if isinstance(value, str) else ""
         if found in self._known[key]:
             return found
-        self._unknown.append(str(value)[:40])
+        self._unknown.append(f"{key}:{str(value)[:40]}")
         return self._fallback[key]
 
 

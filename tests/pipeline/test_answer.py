@@ -80,7 +80,7 @@ def test_plain_text_is_spoken_and_counted(text):
 def test_ids_outside_the_persona_become_neutral_and_none_and_are_counted():
     answer, parts = read('{"emotion":"ecstatic","action":"fly","reply":"わあ"}')
     assert (answer.emotion, answer.action) == ("neutral", "none")
-    assert answer.unknown_ids == ("ecstatic", "fly")
+    assert answer.unknown_ids == ("emotion:ecstatic", "action:fly")
     assert parts[:2] == [EmotionRead("neutral"), ActionRead("none")]
 
 

@@ -1,0 +1,89 @@
+"""A stored trace read back as numbers, for metrics and logs.
+
+Takes what is there: a key that is missing or holds something else counts as nothing. Knows neither who measures nor
+what is done with the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFacts:
+    """One turn in numbers; times in seconds."""
+
+    stage_seconds: Mapping[str, float]
+    """How long each stage worked, all its spans together."""
+    moment_seconds: Mapping[str, float]
+    """When things first happened, after the turn was received."""
+    llm_calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    llm_retries: int
+    answer_was_json: bool | None
+    """None: the model gave no answer to judge."""
+    unknown_ids: Mapping[str, int]
+    """How many ids of each kind (`emotion`, `action`) the persona does not have."""
+    asr_dropped: str | None
+    apology: str | None
+    llm_error: str | None
+    """Code of the error that cut an answer short whose beginning was spoken."""
+
+
+def read_trace(trace: Mapping[str, Any]) -> TraceFacts:
+    """The facts of a trace as `TurnTrace.as_dict` writes it, of this version or another."""
+    llm = _mapping(trace.get("llm"))
+    stages: dict[str, float] = {}
+    spans = trace.get("spans")
+    for span in spans if isinstance(spans, list | tuple) else ():
+        name = _mapping(span).get("name")
+        start, end = _time(_mapping(span).get("start_ms")), _time(_mapping(span).get("end_ms"))
+        if isinstance(name, str) and start is not None and end is not None:
+            stages[name] = stages.get(name, 0.0) + max(0.0, end - start) / 1000
+    unknown: dict[str, int] = {}
+    ids = trace.get("unknown_ids")
+    for entry in ids if isinstance(ids, list | tuple) else ():
+        kind = str(entry).partition(":")[0]
+        unknown[kind] = unknown.get(kind, 0) + 1
+    moments: dict[str, float] = {}
+    for mark, value in _mapping(trace.get("marks")).items():
+        if (at := _time(value)) is not None:
+            moments[str(mark)] = at / 1000
+    was_json = trace.get("answer_was_json")
+    return TraceFacts(
+        stage_seconds=stages,
+        moment_seconds=moments,
+        llm_calls=_count(llm.get("calls")),
+        prompt_tokens=_count(llm.get("prompt_tokens")),
+        cached_tokens=_count(llm.get("cached_tokens")),
+        completion_tokens=_count(llm.get("completion_tokens")),
+        llm_retries=_count(trace.get("llm_retries")),
+        answer_was_json=was_json if isinstance(was_json, bool) else None,
+        unknown_ids=unknown,
+        asr_dropped=_text(trace.get("asr_dropped")),
+        apology=_text(trace.get("apology")),
+        llm_error=_text(trace.get("llm_error")),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _time(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
