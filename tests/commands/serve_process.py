@@ -1,7 +1,8 @@
 """`stackchan serve` as a process of its own, its lines as they come. As a script: the same with fake engines.
 
     python -m tests.commands.serve_process serve --port 0
-    SERVE_FAKE=fails: the voice does not start; a number: the voice takes so many seconds
+    SERVE_FAKE=fails: the voice does not start; quotes: errors quote what was said (quoting_engines.py);
+    a number: the voice takes so many seconds
 
 Everything else (settings, storage, HTTP, signals) is the real thing.
 """
@@ -113,6 +114,7 @@ def main() -> None:
     from server.engines.base import SpeechRequest
     from server.errors import TtsError
     from server.events import AudioChunk
+    from tests.commands.quoting_engines import quoting_engines
     from tests.fakes.engines import FakeTts, fake_engines
 
     class SlowVoice(FakeTts):
@@ -125,7 +127,8 @@ def main() -> None:
     voice = SlowVoice() if behaviour.isdigit() else FakeTts()
     if behaviour == "fails":
         voice.start_error = TtsError("The voice is hoarse.", hint="Give it tea.")
-    registry.build_engines = lambda settings, persona: fake_engines(tts=voice)
+    engines = quoting_engines() if behaviour == "quotes" else fake_engines(tts=voice)
+    registry.build_engines = lambda settings, persona: engines
     cli.main()
 
 
