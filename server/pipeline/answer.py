@@ -2,8 +2,8 @@
 
 The face moves as soon as `emotion` is complete and the voice starts with the first clause of `reply`. Tolerates what
 models really write: code fences, `<think>` blocks, words before the brace, raw newlines in strings, text after the
-object, or no JSON at all (then the whole text is the reply). Knows nothing of engines, personas beyond the two sets of
-IDs, or speech.
+object, broken JSON, or no JSON at all (then the whole text is the reply). What is no answer, a tool call above all, is
+never taken for words. Knows nothing of engines, personas beyond the two sets of IDs, or speech.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ from typing import Any
 
 import jiter
 
+from server.storage.types import clean_text
+
 _THINK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _FENCE = re.compile(r"```[a-zA-Z]*")
+# The beginning of data or of a call, whole or broken, but not of a smile or a bracketed word.
+_DATA = re.compile(r"""\s*(?:[{\[]\s*(?:["'{\[}\]]|\w+["']?\s*:|\Z)|</?(?:tool|function|\|))""")
+_BROKEN_REPLY = re.compile(
+    r"""["']?\breply["']?\s*[:：]\s*(["'「])(?P<reply>.+?)(?:(?<!\\)["'」]\s*(?:[,}]|\Z)|\Z)""", re.DOTALL
+)
 # A raw control character inside a JSON string is an error to a strict parser and white space to a listener.
 _CONTROL = re.compile(r"[\x00-\x1f]+")
+# What an ID looks like; anything else a model puts there may be somebody's words, and traces hold none.
+_ID = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _decoder = json.JSONDecoder()
 
 
@@ -58,7 +67,8 @@ class Answer:
 class AnswerReader:
     """Feed the model's text as it comes; get the parts that have become final, and at the end the whole answer."""
 
-    def __init__(self, emotions: Collection[str], actions: Collection[str]) -> None:
+    def __init__(self, emotions: Collection[str], actions: Collection[str], tools: Collection[str] = ()) -> None:
+        self._tools = tools
         self._known = {"emotion": emotions, "action": actions}
         self._fallback = {"emotion": "neutral", "action": "none"}
         self._raw = ""
@@ -89,8 +99,8 @@ class AnswerReader:
                 # Cut off by a token limit: what is there is all there will be.
                 parts += self._read(value, last=True)
         was_json = self._complete or (value is not None and bool(self._reply))
-        if not self._reply and body is None:
-            self._reply = _plain(self._raw)
+        if not self._reply and value is None and not self._complete:
+            self._reply = self._without_json()
             if self._reply:
                 parts.append(ReplyRead(self._reply))
         for key, part in (("emotion", EmotionRead), ("action", ActionRead)):
@@ -108,7 +118,7 @@ class AnswerReader:
 
     def _object_text(self) -> str | None:
         """The text from the first brace on, ready for a strict parser; None while there is no brace."""
-        text = _THINK.sub("", self._raw)
+        text = _without_thinking(self._raw)
         start = text.find("{")
         return None if start < 0 else _CONTROL.sub(" ", text[start:])
 
@@ -116,7 +126,7 @@ class AnswerReader:
         if "}" in body:
             try:
                 value, _ = _decoder.raw_decode(body)
-            except ValueError:
+            except (ValueError, RecursionError):
                 pass
             else:
                 self._complete = True
@@ -136,19 +146,41 @@ class AnswerReader:
             if final and key not in self._ids:
                 self._ids[key] = self._known_id(key, value[key])
                 parts.append(part(self._ids[key]))
-        reply = value.get("reply")
-        if isinstance(reply, str) and len(reply) > len(self._reply):
+        reply = self._reply_text(value)
+        if len(reply) > len(self._reply):
             parts.append(ReplyRead(reply[len(self._reply) :]))
             self._reply = reply
         return parts
+
+    def _reply_text(self, value: dict[str, Any]) -> str:
+        reply = value.get("reply")
+        if isinstance(reply, list) and self._complete and all(isinstance(item, str) for item in reply):
+            reply = " ".join(reply)
+        if not isinstance(reply, str):
+            return ""
+        # Half of a character that comes in two halves waits for the other.
+        half = "" if self._complete or not reply or not "\ud800" <= reply[-1] <= "\udbff" else reply[-1]
+        return clean_text(reply.removesuffix(half) if half else reply)
 
     def _known_id(self, key: str, value: object) -> str:
         found = value.strip().casefold() if isinstance(value, str) else ""
         if found in self._known[key]:
             return found
-        self._unknown.append(f"{key}:{str(value)[:40]}")
+        self._unknown.append(f"{key}:{found if _ID.fullmatch(found) else '?'}")
         return self._fallback[key]
 
+    def _without_json(self) -> str:
+        """The words of an answer that is no JSON; empty when it is data or a call instead."""
+        text = clean_text(_FENCE.sub("", _without_thinking(self._raw))).strip()
+        if broken := _BROKEN_REPLY.search(text):
+            return broken["reply"].strip()
+        if _DATA.match(text) or any(re.search(rf"\b{re.escape(name)}\W*[({{]", text) for name in self._tools):
+            return ""
+        return text
 
-def _plain(raw: str) -> str:
-    return _FENCE.sub("", _THINK.sub("", raw)).strip()
+
+def _without_thinking(raw: str) -> str:
+    # Some templates write the first tag into the prompt, so that only the last one is seen.
+    if "</think>" in raw and "<think>" not in raw.partition("</think>")[0]:
+        raw = raw.partition("</think>")[2]
+    return _THINK.sub("", raw)

@@ -1,16 +1,19 @@
 """The hearing part of a turn: from what came in, sound or typed text, to the user's words, or to none.
 
-Knows the VAD and ASR Protocols; not what becomes of the words.
+Knows the VAD and ASR Protocols; not what becomes of the words, nor what makes a transcription unbelievable.
 """
 
 from __future__ import annotations
 
-import asyncio
+import math
 from collections.abc import Sequence
 
-from server.engines.base import Engines
-from server.errors import AsrError
+from server.engines.base import Engines, Transcription
+from server.errors import AsrError, VadError
+from server.events import Utterance
 from server.persona import Persona
+from server.pipeline.bounded import engine_work
+from server.pipeline.hearing_guards import Hearing, why_not_believed
 from server.pipeline.listening import find_utterance
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, TurnRequest
@@ -19,28 +22,60 @@ from server.storage.types import clean_text
 
 
 async def hear(
-    request: TurnRequest, engines: Engines, persona: Persona, settings: TurnSettings, trace: TurnTrace
+    request: TurnRequest,
+    engines: Engines,
+    persona: Persona,
+    settings: TurnSettings,
+    trace: TurnTrace,
+    hot_words: Sequence[str] = (),
 ) -> Heard | None:
-    """The user's words, or None when there are none to answer. Raises `VadError`, `AsrError`."""
-    languages = persona.languages
+    """The user's words, or None when there are none to answer. `hot_words`: words to expect.
+
+    Raises `VadError` or `AsrError`, and nothing else, whatever the engines do.
+    """
     if request.text is not None:
         text = clean_text(request.text).strip()
-        return Heard(text, written_language(text, languages)) if text else None
+        return Heard(text, written_language(text, persona.languages)) if text else None
     assert request.samples is not None
     with trace.span("vad"):
-        utterance = await find_utterance(engines.vad, request.samples, settings.segmenter)
+        finding = find_utterance(engines.vad, request.samples, settings.segmenter)
+        utterance = await engine_work(finding, settings.asr_timeout_seconds, VadError)
     if utterance is None:
         return None
     with trace.span("asr"):
-        try:
-            async with asyncio.timeout(settings.asr_timeout_seconds):
-                transcription = await engines.asr.transcribe(utterance.samples, languages=languages)
-        except TimeoutError:
-            raise AsrError("Hearing took too long.", code="asr_timeout", retryable=True) from None
+        hearing = _transcribe(engines, utterance, persona.languages, hot_words)
+        transcription = await engine_work(hearing, settings.asr_timeout_seconds, AsrError)
     text = clean_text(transcription.text).strip()
-    if not text:
+    reason = why_not_believed(
+        Hearing(
+            text=text,
+            seconds=utterance.duration_seconds,
+            no_speech_probability=_number(transcription.no_speech_probability),
+            average_log_probability=_number(transcription.average_log_probability),
+        ),
+        hot_words,
+    )
+    if reason is not None:
+        trace.facts["asr_dropped"] = reason
         return None
-    return Heard(text, transcription.language, round(utterance.duration_seconds * 1000))
+    known = transcription.language in persona.languages
+    language = transcription.language if known else written_language(text, persona.languages)
+    return Heard(text, language, round(utterance.duration_seconds * 1000))
+
+
+async def _transcribe(
+    engines: Engines, utterance: Utterance, languages: Sequence[str], hot_words: Sequence[str]
+) -> Transcription:
+    transcription = await engines.asr.transcribe(utterance.samples, languages=languages, hot_words=hot_words)
+    # An engine's own mistake must not pass for words, nor for silence.
+    if not isinstance(transcription, Transcription) or not isinstance(transcription.text, str):
+        raise AsrError("The hearing engine gave something that is no transcription.")
+    return transcription
+
+
+def _number(value: object) -> float:
+    """An engine's number; 0, which is what engines without one say, when it is none."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def written_language(text: str, languages: Sequence[str]) -> str:

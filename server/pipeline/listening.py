@@ -5,16 +5,24 @@ Knows the VAD Protocol and pure endpointing; not which model it is, nor where th
 
 from __future__ import annotations
 
+import math
+
 from server.audio.segmenter import SegmenterSettings, trim
 from server.engines.base import VadEngine
+from server.errors import VadError
 from server.events import ASR_SAMPLE_RATE_HZ, Samples, Utterance
 
 
 async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSettings) -> Utterance | None:
-    """The speech inside `samples` (float32 mono at 16 kHz), its silent ends cut off; None when nobody spoke."""
+    """The speech inside `samples` (float32 mono at 16 kHz), its silent ends cut off; None when nobody spoke.
+
+    Raises `VadError`, also when the engine's numbers are none: they would pass for silence.
+    """
     if len(samples) == 0:
         return None
     probabilities = await vad.probabilities(samples)
+    if not all(math.isfinite(probability) for probability in probabilities):
+        raise VadError("The voice-activity engine gave numbers that are none.")
     total_seconds = len(samples) / ASR_SAMPLE_RATE_HZ
     span = trim(probabilities, vad.window_samples / ASR_SAMPLE_RATE_HZ, total_seconds, settings)
     if span is None:

@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from server.audio.segmenter import SegmenterSettings
-from server.events import TurnEvent
+from server.events import Samples, TurnEvent
 from server.pipeline.request import Heard, OpenTurn, TurnResult
 
 Emit = Callable[[TurnEvent], Awaitable[None]]
+KeepRecording = Callable[[int, Samples], Awaitable[None]]
+"""Keeps what a turn recorded (float32 mono, 16 kHz) because it was not understood. Must not raise."""
 
 
 class Journal(Protocol):

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from datetime import datetime
 
 from server.engines.base import Engines
-from server.errors import StackChanError
+from server.errors import AsrError, StackChanError, StorageError, VadError
 from server.events import FaceChosen, TranscriptReady, TurnOutcome
 from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
-from server.pipeline.apology import apology
+from server.pipeline.apology import apology, fault_of
+from server.pipeline.apology_clips import ApologyClips
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.hearing import hear
-from server.pipeline.parts import Emit, Journal, TurnSettings
+from server.pipeline.parts import Emit, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.pipeline.speaking import Voice, new_pieces
 from server.pipeline.thinking import Thinker, Thought
-from server.pipeline.tool_loop import ToolRun
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -46,8 +46,10 @@ class TurnRun:
         trace: TurnTrace,
         clock: Callable[[], datetime],
         emit: Emit,
+        clips: ApologyClips,
+        keep_recording: KeepRecording | None,
     ) -> None:
-        self.device = DeviceLink(turn.turn_id, emit)
+        self.device = DeviceLink(turn.turn_id, emit, trace)
         self._engines = engines
         self._persona = persona
         self._journal = journal
@@ -57,9 +59,11 @@ class TurnRun:
         self._request = request
         self._trace = trace
         self._clock = clock
+        self._clips = clips
+        self._keep_recording = keep_recording
         self._heard = Heard("", persona.languages[0])
         self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace)
-        self._tool_runs: list[ToolRun] = []
+        self._thought: Thought | None = None
 
     async def stages(self) -> TurnResult:
         """The turn without failures."""
@@ -68,8 +72,7 @@ class TurnRun:
         if heard is None:
             return self._result("no_speech")
         self._heard = heard
-        await self._journal.heard(self._turn, heard, self._clock())
-        self._trace.mark("words_stored")
+        await self._store(heard)
         await self.device.emit(TranscriptReady(self._turn.turn_id, heard.text, heard.language))
         await self.device.move("thinking")
         return self._result("ok", await self._answer())
@@ -77,24 +80,44 @@ class TurnRun:
     async def apologize(self, error: StackChanError) -> TurnResult:
         """Say that something failed, in the persona's language; the error goes with the result."""
         _log.error("the turn failed: %s", error.code, extra=error_fields(error))
-        text = apology(error, self._heard.language)
-        doubt = any(entry.id == "doubt" for entry in self._persona.emotions)
-        answer = Answer(reply=text, emotion="doubt" if doubt else "neutral")
+        language, fault = self._heard.language, fault_of(error)
+        answer = Answer(reply=apology(fault, language), emotion=apology_emotion(self._persona))
         await self.device.move("error")
         await self.device.emit(FaceChosen(self._turn.turn_id, answer.emotion))
-        await self._voice.say(text, self._heard.language, answer.emotion)
+        clip = self._clips.find(fault, language)
+        if clip is not None:
+            await self._voice.replay(answer.reply, clip)
+        else:
+            await self._voice.say(answer.reply, language, answer.emotion)
+        spoken = self._voice.duration_ms is not None
+        self._trace.facts["apology"] = "none" if not spoken else "live" if clip is None else "clip"
+        # After the apology: nobody waits for a disk.
+        samples = self._request.samples
+        if isinstance(error, AsrError | VadError) and samples is not None and self._keep_recording is not None:
+            await self._keep_recording(self._turn.turn_id, samples)
         return self._result("failed", answer, error)
+
+    async def _store(self, heard: Heard) -> None:
+        """Store the user's words. Raises `StorageError`, and nothing else: what is not stored is not answered."""
+        try:
+            await self._journal.heard(self._turn, heard, self._clock())
+        except StorageError:
+            raise
+        except Exception as error:
+            _log.error("storing failed on a defect", exc_info=error)
+            raise StorageError(f"{type(error).__name__} while storing what was said.") from error
+        self._trace.mark("words_stored")
 
     async def _answer(self) -> Answer:
         """Think and speak at once: the voice reads each piece while the model writes the next."""
         pieces = new_pieces()
-        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace)
-        self._tool_runs = thought.tool_runs
+        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces)
+        self._thought = thought
         speaking = asyncio.create_task(
             self._voice.speak(pieces, self._heard.language), name=f"voice-{self._turn.turn_id}"
         )
         try:
-            answer = await thought.answer(pieces)
+            answer = await thought.answer()
             await pieces.put(None)
             await speaking
         finally:
@@ -110,6 +133,7 @@ class TurnRun:
         if error is not None:
             self._trace.facts["error"] = {"code": error.code, "retryable": error.retryable}
         answer = answer or Answer(reply="")
+        tool_runs = self._thought.tool_runs if self._thought is not None else ()
         return TurnResult(
             turn_id=self._turn.turn_id,
             session_id=self._turn.session_id,
@@ -122,13 +146,17 @@ class TurnRun:
             action=answer.action,
             speech_duration_ms=self._voice.duration_ms,
             memory={
-                "searched": any(run.name == "search_memory" for run in self._tool_runs),
+                "searched": any(run.name == "search_memory" for run in tool_runs),
                 "memory_ids": [],
                 "source_checked": False,
             },
             error=TurnError(error.code, error.message, error.retryable) if error else None,
             tool_calls=tuple(
-                {"name": run.name, "arguments": dict(run.arguments), "result": dict(run.result)}
-                for run in self._tool_runs
+                {"name": run.name, "arguments": dict(run.arguments), "result": dict(run.result)} for run in tool_runs
             ),
         )
+
+
+def apology_emotion(persona: Persona) -> str:
+    """The face and the voice of an apology; neutral for a persona that knows no doubt."""
+    return "doubt" if any(entry.id == "doubt" for entry in persona.emotions) else "neutral"

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+
+import numpy as np
 
 from server.audio.resample import resample
 from server.engines.base import SpeechRequest, TtsEngine
 from server.errors import StackChanError, TtsError
-from server.events import AudioChunk, SentenceStarted, SpeechProduced
+from server.events import AudioChunk, Pcm16, SentenceStarted, SpeechProduced
 from server.log_context import error_fields
+from server.pipeline.bounded import engine_work
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
 from server.pipeline.speakable import speakable
@@ -22,8 +26,11 @@ from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
 
-# Pieces that wait for the voice; synthesis is much faster than generation, so this never fills in practice.
-_PIECES_AHEAD = 8
+# Pieces that wait for the voice. More than an answer has: the model's time-out must not run while it waits for a voice.
+_PIECES_AHEAD = 256
+# A piece of text is cut after about a dozen seconds of speech; more than this is a voice that runs away.
+_LONGEST_PIECE_SECONDS = 60.0
+_RATES_HZ = range(4_000, 192_001)
 
 Piece = tuple[str, str]
 """Text to say, and the emotion to say it with."""
@@ -36,7 +43,7 @@ def new_pieces() -> Pieces:
 
 
 class Voice:
-    """Speaks in one turn, in `language` (ISO 639-1). `error`: what silenced it."""
+    """Speaks in one turn. `error`: what silenced it."""
 
     def __init__(
         self, tts: TtsEngine, settings: TurnSettings, turn_id: int, device: DeviceLink, trace: TurnTrace
@@ -51,55 +58,88 @@ class Voice:
 
     @property
     def duration_ms(self) -> int | None:
-        """How much was spoken; None when nothing was, or when the voice failed part-way.
+        """How much was spoken; None when nothing was, when the voice failed part-way, or nobody is there to hear it.
 
         Half a sentence is no audio: a device shows the text rather than stop in its middle.
         """
-        if self._samples == 0 or self.error is not None:
+        if self._samples == 0 or self.error is not None or self._device.gone:
             return None
         return round(self._samples * 1000 / self._settings.speech_sample_rate_hz)
 
     async def speak(self, pieces: Pieces, language: str) -> None:
-        """Speak pieces until the end mark; after a failure take the rest silently, so that the model is not blocked."""
+        """Speak pieces until the end mark; after a failure take the rest silently, so that the model is not blocked.
+
+        `language`: ISO 639-1.
+        """
         while (item := await pieces.get()) is not None:
             text, emotion = item
             await self.say(text, language, emotion)
 
     async def say(self, text: str, language: str, emotion: str) -> None:
-        """Speak one piece; what cannot be spoken is left out."""
-        if self.error is not None:
+        """Speak one piece; what cannot be spoken is left out. Never raises but for a cancelled turn."""
+        if self.error is not None or self._device.gone:
             return
-        rate_hz = self._settings.speech_sample_rate_hz
+        with self._trace.span("tts"):
+            try:
+                await engine_work(
+                    self._synthesize(text, language, emotion), self._settings.tts_timeout_seconds, TtsError
+                )
+            except TtsError as error:
+                self.error = error
+                _log.error("no voice: %s", error.code, extra=error_fields(error))
+
+    async def replay(self, text: str, samples: Pcm16) -> None:
+        """Play a clip that says `text`; it needs no engine. `samples`: int16 mono at the speech rate."""
+        await self._begin_sentence(text)
+        await self._send(samples)
+
+    async def _synthesize(self, text: str, language: str, emotion: str) -> None:
         spoken = speakable(text, language)
         if not spoken:
             return
         request = SpeechRequest(text=spoken, language=language, emotion=emotion)
-        try:
-            with self._trace.span("tts"):
-                async with (
-                    asyncio.timeout(self._settings.tts_timeout_seconds),
-                    aclosing(self._tts.synthesize(request)) as chunks,
-                ):
-                    started = False
-                    async for chunk in chunks:
-                        if not started:
-                            started = True
-                            await self._begin_sentence(text)
-                        await self._send(AudioChunk(resample(chunk.samples, chunk.sample_rate_hz, rate_hz), rate_hz))
-        except TimeoutError:
-            self.error = TtsError("Speaking took too long.", code="tts_timeout", retryable=True)
-        except TtsError as error:
-            self.error = error
-        if self.error is not None:
-            _log.error("no voice: %s", self.error.code, extra=error_fields(self.error))
+        begun = False
+        async with aclosing(synthesized(self._tts, request, self._settings.speech_sample_rate_hz)) as pieces:
+            async for samples in pieces:
+                if self.error is not None:
+                    return  # too late: this synthesis was given up
+                if not begun:
+                    begun = True
+                    await self._begin_sentence(text)
+                await self._send(samples)
 
     async def _begin_sentence(self, text: str) -> None:
         self._trace.mark("first_audio")
         await self._device.move("speaking")
         await self._device.emit(SentenceStarted(self._turn_id, text))
 
-    async def _send(self, chunk: AudioChunk) -> None:
-        if len(chunk.samples) == 0:
-            return
-        self._samples += len(chunk.samples)
+    async def _send(self, samples: Pcm16) -> None:
+        self._samples += len(samples)
+        chunk = AudioChunk(samples, self._settings.speech_sample_rate_hz)
         await self._device.emit(SpeechProduced(self._turn_id, chunk))
+
+
+async def synthesized(tts: TtsEngine, request: SpeechRequest, sample_rate_hz: int) -> AsyncGenerator[Pcm16, None]:
+    """A piece of text as int16 mono at `sample_rate_hz`, chunk by chunk, none of them empty.
+
+    Raises `TtsError`, also for a voice that gives something else than sound, or does not stop.
+    """
+    seconds = 0.0
+    async with aclosing(tts.synthesize(request)) as chunks:
+        async for chunk in chunks:
+            _check(chunk)
+            seconds += chunk.duration_seconds
+            if seconds > _LONGEST_PIECE_SECONDS:
+                raise TtsError("The voice does not stop: one piece of text became more than a minute.")
+            samples = resample(chunk.samples, chunk.sample_rate_hz, sample_rate_hz)
+            if len(samples):
+                yield samples
+
+
+def _check(chunk: object) -> None:
+    if not isinstance(chunk, AudioChunk) or not isinstance(chunk.samples, np.ndarray):
+        raise TtsError("The voice gave something that is no sound.")
+    if chunk.samples.dtype != np.int16 or chunk.samples.ndim != 1:
+        raise TtsError(f"The voice gave {chunk.samples.dtype} of shape {chunk.samples.shape}, not int16 mono.")
+    if not isinstance(chunk.sample_rate_hz, int | np.integer) or chunk.sample_rate_hz not in _RATES_HZ:
+        raise TtsError(f"The voice gave a sample rate of {chunk.sample_rate_hz} Hz.")

@@ -1,29 +1,54 @@
 """The model's part of a turn: from the user's words to an answer, its pieces handed on while it is written.
 
-Builds the request, reads the stream, moves face and body. Knows the LLM Protocol and the tool loop; not which model it
-is, nor what becomes of the pieces.
+Builds the request, reads the stream, and is the one place that decides whether a model that failed is asked again.
+Knows the LLM Protocol and the tool loop; not which model it is, nor what becomes of the pieces.
+
+One time-out covers all thinking of a turn: calls, tools, a second try and the wait before it. So a model that is slow
+to its first byte costs the time-out once, and is not tried again; an error that comes early leaves time for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, replace
 
 from server.context.prompts import answer_schema, prompt_messages, stable_prefix
-from server.context.session_turns import PROMPT_MARGIN_TOKENS, choose_exchanges, prompt_tokens
-from server.engines.base import LlmDone, LlmEngine, LlmRequest, LlmText, ToolSpec
+from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
+from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
-from server.events import ActionChosen, FaceChosen
+from server.log_context import error_fields
 from server.persona import Persona
-from server.pipeline.answer import ActionRead, Answer, AnswerPart, AnswerReader, EmotionRead, ReplyRead
+from server.pipeline.answer import Answer
+from server.pipeline.answering import AnswerOut
+from server.pipeline.bounded import engine_work
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
-from server.pipeline.sentences import SentenceCutter
 from server.pipeline.speaking import Pieces
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
 from server.pipeline.trace import TurnTrace
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRecipe:
+    """When a model that failed is asked once more."""
+
+    longest_wait_seconds: float = 2.0
+    """An endpoint that wants more is answered with an apology at once: nobody waits longer in a conversation."""
+    usual_wait_seconds: float = 0.25
+    """When the endpoint names no time."""
+    least_rest_seconds: float = 1.0
+    """What must be left of the time-out after the wait."""
+    second_temperature: float = 0.7
+    """For an answer without words: the same dice would fall the same way."""
+
+
+RECIPE = RetryRecipe()
 
 
 class Thinker:
@@ -36,15 +61,18 @@ class Thinker:
         self.tools = tools
         self._prefix_tokens: int | None = None
 
-    async def request(self, turn: OpenTurn, heard: Heard) -> LlmRequest:
-        """What the model is asked: who it is, the conversation so far and the new words."""
-        persona, settings = self.persona, self.settings
-        history = await choose_exchanges(
+    async def history(self, turn: OpenTurn, heard: Heard) -> tuple[Exchange, ...]:
+        """The earlier turns that the model sees, oldest first."""
+        return await choose_exchanges(
             turn.history,
             self.llm.count_tokens,
-            budget_tokens=min(settings.context_tokens, await self._room_for_history(heard.text)),
-            max_turns=settings.context_turns,
+            budget_tokens=min(self.settings.context_tokens, await self._room_for_history(heard.text)),
+            max_turns=self.settings.context_turns,
         )
+
+    def request(self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange]) -> LlmRequest:
+        """What the model is asked: who it is, the conversation so far and the new words."""
+        persona, settings = self.persona, self.settings
         return LlmRequest(
             messages=prompt_messages(
                 persona,
@@ -61,8 +89,12 @@ class Thinker:
             seed=settings.seed,
         )
 
+    def usable_tools(self) -> tuple[Tool, ...]:
+        """As many tools as the model can be offered."""
+        return self.tools[: self.llm.capabilities.max_tools]
+
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self.tools[: self.llm.capabilities.max_tools])
+        return tuple(tool.spec for tool in self.usable_tools())
 
     async def _room_for_history(self, words: str) -> int:
         """Tokens of the window that earlier turns may take, beside the stable prefix, `words` and the answer."""
@@ -74,76 +106,137 @@ class Thinker:
 
 
 class Thought:
-    """One turn's thinking. `tool_runs`: the tools it called, in order."""
+    """One turn's thinking."""
 
-    def __init__(self, thinker: Thinker, turn: OpenTurn, heard: Heard, device: DeviceLink, trace: TurnTrace) -> None:
-        self.tool_runs: list[ToolRun] = []
+    def __init__(
+        self,
+        thinker: Thinker,
+        turn: OpenTurn,
+        heard: Heard,
+        device: DeviceLink,
+        trace: TurnTrace,
+        pieces: Pieces,
+    ) -> None:
         self._thinker = thinker
         self._turn = turn
         self._heard = heard
-        self._device = device
         self._trace = trace
-        self._reader = AnswerReader(
-            frozenset(entry.id for entry in thinker.persona.emotions),
-            frozenset(entry.id for entry in thinker.persona.actions),
+        self._loop = ToolLoop(thinker.usable_tools(), thinker.settings.tool_rounds, trace)
+        self._out = AnswerOut(
+            thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces
         )
-        self._cutter = SentenceCutter()
-        self._emotion = "neutral"
+        self._history: tuple[Exchange, ...] = ()
+        self._deadline = 0.0
+        self._halved = False
+        self._tried_again = False
+        self._rolled_again = False
 
-    async def answer(self, pieces: Pieces) -> Answer:
-        """Think, and put each piece of the reply into `pieces` as soon as it is complete. Raises `LlmError`."""
-        request = await self._thinker.request(self._turn, self._heard)
-        with self._trace.span("llm"):
-            error = await self._read_model(request, pieces)
-        answer, parts = self._reader.finish()
-        await self._take(parts, pieces)
-        for piece in self._cutter.finish():
-            self._trace.mark("first_clause")
-            await pieces.put((piece, self._emotion))
+    @property
+    def tool_runs(self) -> Sequence[ToolRun]:
+        """The tools it called so far, in order."""
+        return tuple(self._loop.runs)
+
+    async def answer(self) -> Answer:
+        """Think, and put each piece of the reply into the queue as soon as it is complete.
+
+        Raises `LlmError` when there are no words to say. Words that are out when the model breaks off stand.
+        """
+        failure: LlmError | None = None
+        timeout_seconds = self._thinker.settings.llm_timeout_seconds
+        self._deadline = asyncio.get_running_loop().time() + timeout_seconds
+        try:
+            await engine_work(self._converse(), timeout_seconds, LlmError)
+        except LlmError as error:
+            failure = error
+        answer = await self._out.finish()
+        if not answer.reply:
+            raise failure or _no_reply()
         self._trace.facts["answer_was_json"] = answer.was_json
         self._trace.facts["unknown_ids"] = list(answer.unknown_ids)
-        if not answer.reply:
-            raise error or LlmError("The model gave no reply.", code="llm_no_reply", retryable=True)
-        if error is not None:  # words were already spoken: they stand, the error is kept
-            self._trace.facts["llm_error"] = error.code
+        if failure is not None:
+            self._trace.facts["llm_error"] = failure.code
+            _log.error("the model broke off: %s", failure.code, extra=error_fields(failure))
         return answer
 
-    async def _read_model(self, request: LlmRequest, pieces: Pieces) -> LlmError | None:
-        """Feed the reader until the model is done; the error that cut it short, if one did."""
-        thinker = self._thinker
-        loop = ToolLoop(thinker.llm, thinker.tools, thinker.settings.tool_rounds)
-        try:
-            async with asyncio.timeout(thinker.settings.llm_timeout_seconds), aclosing(loop.run(request)) as deltas:
-                async for delta in deltas:
-                    if isinstance(delta, LlmText):
-                        self._trace.mark("first_token")
-                        await self._take(self._reader.feed(delta.text), pieces)
-                    elif isinstance(delta, ToolRun):
-                        self.tool_runs.append(delta)
-                    else:
-                        self._count(delta)
-        except TimeoutError:
-            return LlmError("Thinking took too long.", code="llm_timeout", retryable=True)
-        except LlmError as error:
-            return error
-        return None
+    async def _converse(self) -> None:
+        self._history = await self._thinker.history(self._turn, self._heard)
+        await self._loop.run(self._ask)
 
-    async def _take(self, parts: Sequence[AnswerPart], pieces: Pieces) -> None:
-        for part in parts:
-            if isinstance(part, EmotionRead):
-                self._emotion = part.emotion
-                self._trace.mark("emotion")
-                await self._device.emit(FaceChosen(self._turn.turn_id, part.emotion))
-            elif isinstance(part, ActionRead):
-                await self._device.emit(ActionChosen(self._turn.turn_id, part.action))
-            else:
-                assert isinstance(part, ReplyRead)
-                for piece in self._cutter.feed(part.text):
-                    self._trace.mark("first_clause")
-                    await pieces.put((piece, self._emotion))
+    async def _ask(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
+        """One call of the model, asked again where that may help. What tools have said stays said."""
+        while True:
+            try:
+                with self._trace.span("llm"):
+                    return await self._call(said, tools)
+            except LlmError as error:
+                failure = error
+            await self._recover(failure)
+            self._trace.facts["llm_retries"] = self._trace.facts.get("llm_retries", 0) + 1
 
-    def _count(self, done: LlmDone) -> None:
-        self._trace.llm_calls += 1
-        self._trace.prompt_tokens += done.prompt_tokens
-        self._trace.cached_tokens += done.cached_tokens
-        self._trace.completion_tokens += done.completion_tokens
+    async def _call(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
+        request = self._thinker.request(self._turn, self._heard, self._history)
+        request = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
+        if self._rolled_again:
+            warmer = max(request.temperature, RECIPE.second_temperature)
+            request = replace(request, temperature=warmer, seed=request.seed + 1)
+        calls: list[LlmToolCall] = []
+        async with aclosing(self._thinker.llm.generate(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, LlmToolCall):
+                    calls.append(delta)
+                else:
+                    await self._read(delta)
+                if self._out.full:
+                    break
+        # Words that are out stand, whatever the model calls after them; a call where none was offered is no answer.
+        if calls and tools and not self._out.shown:
+            self._out.begin_again()
+            return calls
+        answer = await self._out.finish()
+        if not answer.reply:
+            raise _no_reply()
+        return ()
+
+    async def _read(self, delta: LlmDelta) -> None:
+        if isinstance(delta, LlmText) and isinstance(delta.text, str):
+            self._trace.mark("first_token")
+            await self._out.feed(delta.text)
+        elif isinstance(delta, LlmDone):
+            self._trace.llm_calls += 1
+            self._trace.prompt_tokens += delta.prompt_tokens
+            self._trace.cached_tokens += delta.cached_tokens
+            self._trace.completion_tokens += delta.completion_tokens
+        else:
+            raise LlmError("The model's engine gave something that is no part of an answer.")
+
+    async def _recover(self, error: LlmError) -> None:
+        """Return when the model should be asked again, having waited and made room; raise `error` when not.
+
+        1. Nothing that is out is said twice; an answer without words may have moved the face, which does no harm.
+        2. A prompt that is too long: with the newer half of the history, then with none.
+        3. Else once, if the error may pass and there is time.
+        """
+        wordless = error.code == "llm_no_reply"
+        if self._out.spoken or (self._out.shown and not wordless):
+            raise error
+        if error.code == "llm_context_overflow":
+            if not self._history:
+                raise error
+            self._history = () if self._halved else self._history[(len(self._history) + 1) // 2 :]
+            self._halved = True
+        else:
+            now = asyncio.get_running_loop().time()
+            asked = error.retry_after_seconds
+            wait_seconds = 0.0 if wordless else RECIPE.usual_wait_seconds if asked is None else max(0.0, asked)
+            in_time = now + wait_seconds + RECIPE.least_rest_seconds <= self._deadline
+            if not error.retryable or self._tried_again or wait_seconds > RECIPE.longest_wait_seconds or not in_time:
+                raise error
+            self._tried_again = True
+            self._rolled_again = wordless
+            await asyncio.sleep(wait_seconds)
+        _log.warning("the model is asked again: %s", error.code, extra=error_fields(error))
+        self._out.begin_again()
+
+
+def _no_reply() -> LlmError:
+    return LlmError("The model gave no reply.", code="llm_no_reply", retryable=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from server.engines.base import Engines
 from server.errors import StackChanError, StorageError
 from server.events import TurnEnded
 from server.persona import Persona
-from server.pipeline.parts import Emit, Journal, TurnSettings
+from server.pipeline.apology_clips import ApologyClips
+from server.pipeline.parts import Emit, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import OpenTurn, TurnObserver, TurnRequest, TurnResult
 from server.pipeline.run import TurnRun
 from server.pipeline.thinking import Thinker
@@ -42,6 +44,8 @@ class TurnController:
         clock: Callable[[], datetime],
         tools: Sequence[Tool] = (),
         observers: Sequence[TurnObserver] = (),
+        clips: ApologyClips | None = None,
+        keep_recording: KeepRecording | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.settings = settings
@@ -50,6 +54,8 @@ class TurnController:
         self._journal = journal
         self._clock = clock
         self._observers = tuple(observers)
+        self._clips = clips or ApologyClips()
+        self._keep_recording = keep_recording
         self._monotonic = monotonic
         self._thinker = Thinker(engines.llm, persona, settings, tuple(tools))
 
@@ -72,6 +78,8 @@ class TurnController:
             trace=trace,
             clock=self._clock,
             emit=emit,
+            clips=self._clips,
+            keep_recording=self._keep_recording,
         )
         try:
             result = await run.stages()
@@ -82,11 +90,18 @@ class TurnController:
         except Exception as error:  # a defect: the turn still ends, is stored, and says so
             _log.exception("the turn failed on a defect")
             result = await run.apologize(StackChanError(f"{type(error).__name__} in the turn.", code="internal"))
+        trace.mark("done")
         result = replace(result, latency_ms=trace.latency_ms())
         stored = trace.as_dict()
         await self._journal.ended(turn, result, stored, self._clock())
-        for observe in self._observers:
-            observe(request, result, stored)
+        self._tell(request, result, stored)
         await run.device.move("idle")
         await run.device.emit(TurnEnded(turn.turn_id, result.outcome or "failed"))
         return result
+
+    def _tell(self, request: TurnRequest, result: TurnResult, trace: Mapping[str, Any]) -> None:
+        for observe in self._observers:
+            try:
+                observe(request, result, trace)
+            except Exception as error:  # the turn is over; who looks on must not undo that
+                _log.error("an observer of turns failed", exc_info=error)

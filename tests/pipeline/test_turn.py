@@ -12,7 +12,7 @@ import pytest
 
 from server.audio.segmenter import SegmenterSettings
 from server.engines.base import LlmDone, LlmText, LlmToolCall, ToolSpec
-from server.errors import AsrError, LlmError, StorageError, TtsError
+from server.errors import AsrError, LlmError, RequestError, StorageError, TtsError
 from server.events import (
     ActionChosen,
     FaceChosen,
@@ -272,7 +272,7 @@ async def test_a_voice_that_fails_leaves_the_written_answer(persona):
 
 async def test_a_defect_in_an_engine_still_ends_the_turn(persona):
     result, _, journal = await run(persona, asr=FakeAsr(error=ZeroDivisionError("oops")))
-    assert (result.status, result.error.code) == ("failed", "internal")
+    assert (result.status, result.error.code) == ("failed", "asr_failed")
     assert "oops" not in result.error.message
     assert len(journal.results) == 1
 
@@ -326,7 +326,7 @@ class Weather:
     async def run(self, arguments):
         self.asked.append(arguments)
         if "place" not in arguments:
-            raise LlmError("place is missing")
+            raise RequestError("place is missing")
         return {"weather": "雨"}
 
 
@@ -378,7 +378,7 @@ async def test_earlier_turns_give_way_so_that_prompt_and_answer_fit_the_window(p
 
     llm = FakeLlm()
     words = "あ" * 1000
-    prefix = await prompt_tokens(stable_prefix(persona), llm.count_tokens)
+    prefix = await prompt_tokens(stable_prefix(persona, llm.capabilities), llm.count_tokens)
     needed = prefix + len(words) + SETTINGS.max_answer_tokens + 64
     llm.capabilities = replace(llm.capabilities, context_tokens=window or needed + 100)
     history = SessionTurns(tuple(Exchange(f"前の話{n}", "うん。", "ja", NOW) for n in range(3)))

@@ -1,0 +1,115 @@
+"""An answer on its way out: what the model writes moves the face and the body, and becomes pieces for the voice.
+
+Knows how an answer is written and where its parts go; not which model writes it, nor who speaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from server.events import ActionChosen, FaceChosen
+from server.persona import Persona
+from server.pipeline.answer import ActionRead, Answer, AnswerPart, AnswerReader, EmotionRead, ReplyRead
+from server.pipeline.device_link import DeviceLink
+from server.pipeline.sentences import SentenceCutter
+from server.pipeline.speaking import Pieces
+from server.pipeline.trace import TurnTrace
+
+# About four minutes of speech. A longer reply ends with the last sentence before.
+MAX_REPLY_CHARACTERS = 2000
+# With everything around the reply. What a model writes beyond it is not read.
+_MAX_WRITTEN_CHARACTERS = 16_000
+
+
+class AnswerOut:
+    """One turn's answer. The three flags tell what can no longer be taken back, and that no more is taken."""
+
+    def __init__(
+        self,
+        persona: Persona,
+        tools: Sequence[str],
+        turn_id: int,
+        device: DeviceLink,
+        trace: TurnTrace,
+        pieces: Pieces,
+    ) -> None:
+        self.shown = False
+        """A face, a movement or words are out."""
+        self.spoken = False
+        """Words are out."""
+        self.full = False
+        """The answer is as long as it may be."""
+        self._emotions = frozenset(entry.id for entry in persona.emotions)
+        self._actions = frozenset(entry.id for entry in persona.actions)
+        self._tools = tuple(tools)
+        self._turn_id = turn_id
+        self._device = device
+        self._trace = trace
+        self._pieces = pieces
+        self._finished: Answer | None = None
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget what was read: the model writes from the start. Only while nothing is spoken."""
+        self._reader = AnswerReader(self._emotions, self._actions, self._tools)
+        self._cutter = SentenceCutter()
+        self._emotion = "neutral"
+        self._written = 0
+        self._said: list[str] = []
+
+    async def feed(self, text: str) -> None:
+        """Take what the model wrote next."""
+        room = _MAX_WRITTEN_CHARACTERS - self._written
+        self._written += len(text)
+        if room > 0 and not self.full and self._finished is None:
+            await self._take(self._reader.feed(text[:room]))
+        if self._written >= _MAX_WRITTEN_CHARACTERS:
+            self.full = True
+
+    async def finish(self) -> Answer:
+        """The answer, with its last piece on its way to the voice; nothing is on its way when `reply` is empty."""
+        if self._finished is not None:
+            return self._finished
+        answer, parts = self._reader.finish()
+        if not answer.reply:
+            return answer
+        await self._take(parts)
+        for piece in self._cutter.finish():
+            await self._say(piece)
+        if len(answer.reply) > MAX_REPLY_CHARACTERS:
+            answer = replace(answer, reply=_through(answer.reply, self._said))
+        self._finished = answer
+        return answer
+
+    async def _take(self, parts: Sequence[AnswerPart]) -> None:
+        for part in parts:
+            if isinstance(part, EmotionRead):
+                self.shown = True
+                self._emotion = part.emotion
+                self._trace.mark("emotion")
+                await self._device.emit(FaceChosen(self._turn_id, part.emotion))
+            elif isinstance(part, ActionRead):
+                self.shown = True
+                await self._device.emit(ActionChosen(self._turn_id, part.action))
+            else:
+                assert isinstance(part, ReplyRead)
+                for piece in self._cutter.feed(part.text):
+                    await self._say(piece)
+
+    async def _say(self, piece: str) -> None:
+        if self.full or sum(map(len, self._said)) + len(piece) > MAX_REPLY_CHARACTERS:
+            self.full = True
+            return
+        self._trace.mark("first_clause")
+        self.shown = self.spoken = True
+        self._said.append(piece)
+        await self._pieces.put((piece, self._emotion))
+
+
+def _through(reply: str, pieces: Sequence[str]) -> str:
+    """`reply` up to the end of the last of `pieces`, which were cut from it in this order."""
+    end = 0
+    for piece in pieces:
+        end = reply.index(piece, end) + len(piece)
+    return reply[:end]

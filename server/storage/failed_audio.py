@@ -1,0 +1,76 @@
+"""Recordings that could not be understood, kept for a day so that their owner can find out why.
+
+`<data>/failed-audio/<turn_id>.wav`, readable by the owner only. Kept only where the owner asked for it. A file exists
+only when it is whole; a disk that cannot take it loses nothing else. Knows samples, not engines or turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import time
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from server.events import ASR_SAMPLE_RATE_HZ, Samples
+
+_log = logging.getLogger(__name__)
+KEEP_SECONDS = 24 * 3600.0
+
+
+class FailedAudioStore:
+    """Writes and forgets recordings. `now`: unix seconds."""
+
+    def __init__(self, folder: Path, keep_seconds: float = KEEP_SECONDS, now: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._keep_seconds = keep_seconds
+        self._now = now
+
+    async def keep(self, turn_id: int, samples: Samples) -> None:
+        """Write a recording (float32 mono at 16 kHz, shape (n,)); what the disk refuses is only told in the log."""
+        try:
+            await asyncio.to_thread(self._write, turn_id, samples)
+        except OSError as error:
+            _log.error("the recording of turn %d could not be kept: %s", turn_id, error.strerror)
+
+    async def purge(self) -> int:
+        """Delete recordings past their time and leftovers of a crash; the count."""
+        return await asyncio.to_thread(self._purge)
+
+    def _write(self, turn_id: int, samples: Samples) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"{turn_id}.wav"
+        partial = path.with_suffix(".partial")
+        try:
+            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(_wav(samples))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _purge(self) -> int:
+        removed = 0
+        if not self._folder.is_dir():
+            return 0
+        for path in self._folder.iterdir():
+            ours = path.suffix in (".wav", ".partial") and path.stem.isdecimal()
+            if ours and self._now() - path.stat().st_mtime > self._keep_seconds:
+                path.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+
+def _wav(samples: Samples) -> bytes:
+    whole = io.BytesIO()
+    with wave.open(whole, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(ASR_SAMPLE_RATE_HZ)
+        levels = np.nan_to_num(np.clip(samples, -1.0, 1.0))
+        file.writeframes((levels * 32767).astype("<i2").tobytes())
+    return whole.getvalue()
