@@ -29,11 +29,13 @@ from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
 from server.context.prompts import stable_prefix
 from server.devices.auth import Authorizer, StoredToken
-from server.devices.endpoint import TurnService, UploadLimits, not_ready, turns_router
+from server.devices.endpoint import TurnService, not_ready, turns_router
+from server.devices.uploads import Decoder, UploadLimits
 from server.engines.base import Engine, Engines
 from server.errors import AuthError, StackChanError
 from server.memory.tools import SearchMemory
 from server.persona import Persona
+from server.pipeline.apology_clips import ApologyClips
 from server.pipeline.journal import TurnJournal
 from server.pipeline.runner import TurnRunner
 from server.pipeline.turn import TurnController, TurnSettings
@@ -41,6 +43,7 @@ from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
 from server.storage import tokens
 from server.storage.database import Databases
+from server.storage.failed_audio import FailedAudioStore
 from server.storage.speech import SpeechStore
 
 _log = logging.getLogger(__name__)
@@ -48,6 +51,8 @@ _log = logging.getLogger(__name__)
 _WEB = Path(__file__).parent / "web"
 _PURGE_SECONDS = 300.0
 _GRACE_SECONDS = 5.0
+# A slower voice prepares its apologies beside the first turns.
+_APOLOGIES_SECONDS = 3.0
 _PAGE_POLICY = (
     "default-src 'self'; media-src 'self' blob:; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
 )
@@ -151,7 +156,7 @@ def create_app(
     metrics.watch(
         ready=lambda: readiness.state == "ready",
         running=lambda: app.state.service.runner.running if app.state.service else 0,
-        queued=lambda: getattr(app.state.service.runner, "queued", 0) if app.state.service else 0,
+        queued=lambda: app.state.service.runner.queued if app.state.service else 0,
     )
     app.state.metrics = metrics
     app.add_middleware(CountAnswers, metrics=metrics)
@@ -214,18 +219,27 @@ async def _assemble(
     if closed:
         _log.warning("%d turns were cut by the last stop; their words are kept, they are closed as failed", len(closed))
     speech = SpeechStore(settings.data_dir / "speech", settings.speech.keep_minutes * 60)
-    stack.enter_context(_background(_purge_for_ever(speech)))
+    failed_audio = FailedAudioStore(settings.data_dir / "failed-audio")
+    stack.enter_context(_background(_purge_for_ever(speech, failed_audio)))
 
     async with asyncio.TaskGroup() as starts:
         for kind, engine in zip(("vad", "asr", "llm", "tts", "embedding"), engines.all(), strict=True):
             stack.push_async_callback(engine.close)
             starts.create_task(_start_engine(readiness, kind, engine))
     started = time.perf_counter()
+    readiness.tell("apologies", None)
+    clips = ApologyClips()
+    making = clips.make_for(
+        persona, engines.tts, settings.tts.speech_sample_rate_hz, timeout_seconds=settings.tts.timeout_seconds
+    )
+    stack.enter_context(_background(making))
     readiness.tell("prompt", None)
     tools = (SearchMemory(_no_memories),)
     prefix = stable_prefix(persona, engines.llm.capabilities, tuple(tool.spec for tool in tools))
     await engines.llm.warm_prefix(prefix)
     readiness.tell("prompt", time.perf_counter() - started)
+    await clips.wait(_APOLOGIES_SECONDS)
+    readiness.tell("apologies", time.perf_counter() - started)
 
     controller = TurnController(
         engines,
@@ -235,19 +249,30 @@ async def _assemble(
         clock=clock,
         tools=tools,
         observers=(app.state.metrics.observe_turn, log_turn),
+        clips=clips,
+        keep_recording=failed_audio.keep if settings.asr.keep_failed_audio else None,
     )
-    runner = TurnRunner(controller, journal, speech, max_turns=settings.limits.queued_turns + 1, clock=clock)
+    runner = TurnRunner(
+        controller,
+        journal,
+        speech,
+        running_turns=settings.limits.running_turns,
+        queued_turns=settings.limits.queued_turns,
+        clock=clock,
+    )
     stack.push_async_callback(runner.close, _GRACE_SECONDS)
     # Told at the stop signal, while requests can still be answered: a turn that is cut off gets its 503.
     app.state.begin_stop = lambda: runner.begin_close(_GRACE_SECONDS)
+    limits = UploadLimits(settings.limits.upload_bytes, settings.limits.upload_seconds, settings.limits.text_characters)
+    decoder = Decoder(limits)
+    stack.callback(decoder.close)
     return TurnService(
         authorizer=await _authorizer(app, databases, settings, boot_token, clock),
         runner=runner,
         journal=journal,
         speech=speech,
-        limits=UploadLimits(
-            settings.limits.upload_bytes, settings.limits.upload_seconds, settings.limits.text_characters
-        ),
+        limits=limits,
+        decoder=decoder,
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
     )
 
@@ -306,12 +331,13 @@ async def _authorizer(
     return Authorizer(find, secrets_of_this_boot, stored_owner=by_hand is None)
 
 
-async def _purge_for_ever(speech: SpeechStore) -> None:
+async def _purge_for_ever(*stores: SpeechStore | FailedAudioStore) -> None:
     while True:
-        try:
-            await speech.purge()
-        except OSError as error:
-            _log.warning("old speech could not be removed: %s", error)
+        for store in stores:
+            try:
+                await store.purge()
+            except OSError as error:
+                _log.warning("old recordings could not be removed: %s", error)
         await asyncio.sleep(_PURGE_SECONDS)
 
 

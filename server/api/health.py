@@ -39,11 +39,13 @@ def health_router(readiness: ReadinessView, version: str) -> APIRouter:
     """The two health endpoints."""
     router = APIRouter(tags=["health"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", summary="Is the process alive?")
     async def healthz() -> dict[str, str]:
         """Always 200 while the server runs, also while its models still load."""
         return {"status": "ok", "version": version}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get(
         "/readyz",
         summary="Can a turn be taken?",

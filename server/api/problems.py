@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 
 from server import errors
 from server.errors import StackChanError
@@ -40,6 +41,8 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "text_too_long": 413,
         "body_invalid": 422,
         "body_timeout": 408,
+        "idempotency_key_reused": 422,
+        "method_not_allowed": 405,
         "text_empty": 422,
         "device_forbidden": 403,
         "device_revoked": 403,
@@ -66,36 +69,62 @@ def problem(error: StackChanError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, errors.OverloadError):
         headers["Retry-After"] = str(error.retry_after_seconds)
+    elif isinstance(error, errors.BusyError):
+        headers["Retry-After"] = "1"
     elif status == 503 and error.retryable:
         headers["Retry-After"] = "2"
     body = {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.hint}
     return JSONResponse({"error": body}, status_code=status, headers=headers)
 
 
+def _and_close_unsent(request: Request, response: JSONResponse) -> JSONResponse:
+    # A client that was not told to send its body may send its next request instead, and nobody could tell them apart.
+    if request.headers.get("expect", "").lower() == "100-continue":
+        response.headers["Connection"] = "close"
+    return response
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """What the endpoints of this path take. The page's files are mounted over every path and hide that."""
+    routes = [route for route in request.app.routes if not isinstance(route, Mount)]
+    return [
+        method
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+
+
 def install_problem_handlers(app: FastAPI) -> None:
     """Make every failure of `app` answer in this one form."""
 
-    async def known(_: Request, error: Exception) -> JSONResponse:
+    async def known(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StackChanError)
         # A client that polls while the models load would fill the log.
         if status_of(error) >= 500 and status_of(error) != 503:
             _log.error("answered with %s", error.code, extra=error_fields(error))
-        return problem(error)
+        return _and_close_unsent(request, problem(error))
 
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
         where = ".".join(str(part) for part in first.get("loc", ()))
-        return problem(errors.RequestError(f"{where}: {first.get('msg', 'not valid')}", code="body_invalid"))
+        message = f"{where}: {first.get('msg', 'not valid')}"
+        return _and_close_unsent(request, problem(errors.RequestError(message, code="body_invalid")))
 
-    async def http(_: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        body = {"code": code, "message": str(error.detail), "retryable": False, "hint": None}
-        return JSONResponse({"error": body}, status_code=error.status_code, headers=error.headers)
+        status, message, headers = error.status_code, str(error.detail), dict(error.headers or {})
+        allowed = _allowed_methods(request) if status in (404, 405) else []
+        if allowed:
+            status, message, headers = 405, f"{request.method} is not for this path.", {"Allow": ", ".join(allowed)}
+        code = {404: "not_found", 405: "method_not_allowed"}.get(status, "http_error")
+        body = {"code": code, "message": message, "retryable": False, "hint": None}
+        return _and_close_unsent(request, JSONResponse({"error": body}, status_code=status, headers=headers))
 
     async def defect(request: Request, error: Exception) -> JSONResponse:
-        _log.error("defect while answering %s %s", request.method, request.url.path, exc_info=error)
+        # The route, not what was asked for: a path may hold anything.
+        route = getattr(request.scope.get("route"), "path", "") or "the page"
+        _log.error("defect while answering %s %s", request.method, route, exc_info=error)
         return problem(StackChanError("Something went wrong inside the server; its log says what.", code="internal"))
 
     app.add_exception_handler(StackChanError, known)

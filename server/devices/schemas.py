@@ -26,7 +26,7 @@ class SpeechInfo(BaseModel):
     url: str = Field(description="Fetch it from the same server with the same token.", examples=["/v1/turns/384/audio"])
     format: Literal["wav"] = Field("wav", description="What the URL gives without `?format=`.")
     sample_rate: int = Field(description="Hz", examples=[24000])
-    duration_ms: int = Field(examples=[2950])
+    duration_ms: int | None = Field(description="Null while it is still being made.", examples=[2950])
 
 
 class MemoryInfo(BaseModel):
@@ -50,16 +50,23 @@ class TurnAnswer(BaseModel):
 
     turn_id: int = Field(examples=[384])
     session_id: str = Field(description="The server's id (a ULID) of this conversation.")
-    status: Literal["queued", "running", "done", "failed"]
+    status: Literal["queued", "running", "done", "failed"] = Field(
+        description="`queued`: others are served first; `done` and `failed` are final."
+    )
     outcome: Literal["ok", "no_speech", "failed", "interrupted"] | None = Field(
         description="`no_speech`: nobody spoke, the model was not asked. Null while the turn runs."
     )
     transcript: str = Field(description="The user's words.", examples=["前に買った富士通のPC、なんだっけ？"])
     language: str = Field(description="ISO 639-1 of the user's words.", examples=["ja"])
-    reply: str = Field(examples=["中古で三万円だったデスクトップだよ。"])
+    reply: str = Field(
+        description="While the turn runs: as far as it has been spoken.",
+        examples=["中古で三万円だったデスクトップだよ。"],
+    )
     emotion: str = Field(description="An emotion ID of persona.yaml; the robot maps it to a face.", examples=["happy"])
     action: str = Field(description="An action ID of persona.yaml; the robot maps it to its servos.", examples=["nod"])
-    audio: SpeechInfo | None = Field(description="Null when there is nothing to hear.")
+    audio: SpeechInfo | None = Field(
+        description="Null when there is nothing to hear, and until the first sound exists."
+    )
     memory: MemoryInfo
     latency_ms: dict[str, int] = Field(
         description="How long the stages took (`vad`, `asr`, `llm`, `tts`) and when things first happened after the "
@@ -99,10 +106,10 @@ class Problem(BaseModel):
     error: ProblemBody
 
 
-def turn_answer(result: TurnResult, sample_rate_hz: int) -> TurnAnswer:
-    """A finished turn as JSON."""
+def turn_answer(result: TurnResult, sample_rate_hz: int, *, speaks: bool = False) -> TurnAnswer:
+    """A turn as JSON. `speaks`: it has not ended, but its voice can be heard already."""
     speech = None
-    if result.speech_duration_ms is not None:
+    if speaks or result.speech_duration_ms is not None:
         speech = SpeechInfo(
             url=f"/v1/turns/{result.turn_id}/audio",
             format="wav",

@@ -14,6 +14,7 @@ from typing import Any
 from server.config_sections import SessionSettings
 from server.context.session_turns import STEP_TURNS, Exchange, SessionTurns
 from server.errors import AuthError, StackChanError
+from server.events import TurnStatus
 from server.persona import Persona
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.storage import channels, devices, exchanges, sessions, turns
@@ -25,12 +26,19 @@ from server.storage.turns import RobotWords
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn as it was stored; `result` of a running turn holds what is known so far."""
+    """A turn as it was stored; `result` of an unfinished turn holds what is known so far."""
 
     result: TurnResult
     device_id: str
     ended_at: datetime | None
     trace: Mapping[str, Any] = field(default_factory=dict)
+    request_digest: str | None = None
+    speaks: bool = False
+    """It has not ended, and its voice can be heard already."""
+
+
+class KeyTakenError(Exception):
+    """The turn of this idempotency key exists already; it was stored since the caller looked."""
 
 
 class TurnJournal:
@@ -44,19 +52,26 @@ class TurnJournal:
         self._turn_ids = IdAllocator(databases.server, TURN_IDS)
         self._source_turn_ids = IdAllocator(databases.server, SOURCE_TURN_IDS)
 
-    async def begin(self, request: TurnRequest, now: datetime) -> OpenTurn:
-        """Store a new running turn, with its device, channel and session; make what is new.
+    async def next_turn_id(self) -> int:
+        """A number that no turn has had."""
+        return await self._turn_ids.next_id()
 
-        Raises `AuthError` (`device_revoked`) for a device that was shut out.
+    async def begin(self, turn_id: int, request: TurnRequest, now: datetime, *, status: TurnStatus) -> OpenTurn:
+        """Store a new `queued` or `running` turn, with its device, channel and session; make what is new.
+
+        Raises `AuthError` (`device_revoked`) for a device that was shut out, `KeyTakenError`.
         """
         await self._close_unclosed(now)
         async with self._databases.server() as db:
             device = await devices.ensure_device(db, request.device_id, now=now)
         if device.revoked_at is not None:
             raise AuthError(f"Device {request.device_id} has been revoked.", code="device_revoked")
-        turn_id = await self._turn_ids.next_id()
-        channel_id = f"stackchan:{request.device_id}"
+        channel_id = _channel_of(request.device_id)
         async with self._databases.world() as db:
+            key = request.idempotency_key
+            # Inside the writing transaction, where nobody can store it between the look and the write.
+            if key is not None and await turns.find_turn_by_key(db, channel_id, key) is not None:
+                raise KeyTakenError
             await channels.ensure_channel(db, channel_id, kind="stackchan", now=now)
             session = await sessions.open_session(
                 db,
@@ -75,6 +90,10 @@ class TurnJournal:
                 input_kind="audio" if request.text is None else "text",
                 persona_id=self._persona.persona_id,
                 started_at=now,
+                status=status,
+                transcript=request.text,
+                idempotency_key=key,
+                request_digest=request.request_digest,
             )
             # One step more than the window holds, so that its start can be found.
             recent, total = await exchanges.newest_exchanges(
@@ -104,6 +123,11 @@ class TurnJournal:
             started_at=now,
             history=history,
         )
+
+    async def started(self, turn: OpenTurn) -> None:
+        """A queued turn runs from now on."""
+        async with self._databases.world() as db:
+            await turns.start_turn(db, turn.turn_id)
 
     async def heard(self, turn: OpenTurn, heard: Heard, now: datetime) -> None:
         """Store the user's words; from here on they are never lost."""
@@ -156,7 +180,7 @@ class TurnJournal:
             await sessions.touch_session(db, turn.session_id, now=now)
 
     async def abandon(self, turn: OpenTurn, error: StackChanError, now: datetime) -> None:
-        """Close a turn whose words could not be stored; when that fails too, the next turn tries again.
+        """Close a turn that cannot be taken to its end; when that cannot be stored, the next turn tries again.
 
         Raises `StorageError`.
         """
@@ -168,8 +192,15 @@ class TurnJournal:
             async with self._databases.world() as db:
                 stored = await turns.get_turn(db, turn_id)
                 if stored is not None and stored.ended_at is None:
-                    await turns.fail_turn(db, turn_id, error_code=error.code, error_message=error.message, ended_at=now)
-            del self._unclosed[turn_id]
+                    await turns.fail_turn(
+                        db,
+                        turn_id,
+                        error_code=error.code,
+                        error_message=error.message,
+                        ended_at=now,
+                        trace={"error": {"code": error.code, "retryable": error.retryable}},
+                    )
+            self._unclosed.pop(turn_id, None)
 
     async def read(self, turn_id: int) -> StoredTurn | None:
         """A turn as it is stored now; None when there is none."""
@@ -178,7 +209,16 @@ class TurnJournal:
             if turn is None:
                 return None
             trace = await turns.get_trace(db, turn_id)
-        return StoredTurn(_result(turn, trace or {}), turn.device_id or "", turn.ended_at, trace or {})
+        return _stored(turn, trace or {})
+
+    async def find(self, device_id: str, idempotency_key: str) -> StoredTurn | None:
+        """The turn a device began under this key, however long ago; None when there is none."""
+        async with self._databases.world(write=False) as db:
+            turn = await turns.find_turn_by_key(db, _channel_of(device_id), idempotency_key)
+            if turn is None:
+                return None
+            trace = await turns.get_trace(db, turn.turn_id)
+        return _stored(turn, trace or {})
 
     async def close_running_turns(self, now: datetime) -> list[int]:
         """At start: close turns that the last process left running, and quiet conversations; the turns' ids."""
@@ -188,6 +228,14 @@ class TurnJournal:
                 db, now=now, idle_close=timedelta(minutes=self._settings.idle_close_minutes)
             )
         return closed
+
+
+def _channel_of(device_id: str) -> str:
+    return f"stackchan:{device_id}"
+
+
+def _stored(turn: Turn, trace: Mapping[str, Any]) -> StoredTurn:
+    return StoredTurn(_result(turn, trace), turn.device_id or "", turn.ended_at, trace, turn.request_digest)
 
 
 def _result(turn: Turn, trace: Mapping[str, Any]) -> TurnResult:

@@ -27,11 +27,15 @@ class TurnRequest:
     """The device's own name for its conversation; a new one closes the previous session."""
     speaker_id: str | None = None
     """Who speaks; None: the device's owner."""
+    idempotency_key: str | None = None
+    """The device's name for this one request: sent again, it is the same turn."""
+    request_digest: str | None = None
+    """Of everything that was sent under that key."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """A turn that is stored as `running`."""
+    """A turn that is stored as `queued` or `running`."""
 
     turn_id: int
     session_id: str

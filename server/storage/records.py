@@ -88,6 +88,8 @@ class Turn:
     ended_at: dt.datetime | None
     latency: Any
     memory: Any
+    request_digest: str | None
+    """What the idempotency key was first sent with."""
 
 
 @dataclass(frozen=True, slots=True)

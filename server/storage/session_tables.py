@@ -97,6 +97,7 @@ class TurnRow(SessionTable, table=True):
     ended_at: dt.datetime | None = Field(default=None, sa_type=UtcDateTime)
     latency: Any = Field(default=None, sa_type=CleanJson, nullable=True)
     memory: Any = Field(default=None, sa_type=CleanJson, nullable=True)
+    request_digest: str | None = Field(default=None, sa_type=CleanText)
 
 
 class SourceTurnRow(SessionTable, table=True):

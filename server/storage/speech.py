@@ -17,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from server.errors import GoneError, NotFoundError
+from server.errors import BusyError, GoneError, NotFoundError
 from server.events import AudioChunk, Pcm16
 
 _log = logging.getLogger(__name__)
 _FILE = re.compile(r"^(\d+)-(\d+)\.pcm$")
 _READ_SECONDS = 1.0
 _UNWRITTEN_TURNS = 8
+_FIRST_SOUND_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -34,6 +35,12 @@ class _Speech:
     chunks: list[Pcm16] = field(default_factory=list)
     ended: bool = False
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def begun(self, seconds: float) -> None:
+        """Return when there is a first sound, or when it is certain that there will be none. Raises `TimeoutError`."""
+        async with asyncio.timeout(seconds), self.changed:
+            while not (self.chunks or self.ended):
+                await self.changed.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +55,18 @@ class SpeechStream:
 class SpeechStore:
     """`<data>/speech/<turn_id>-<rate>.pcm`, 16-bit little-endian mono."""
 
-    def __init__(self, folder: Path, keep_seconds: float, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keep_seconds: float,
+        now: Callable[[], float] = time.time,
+        *,
+        first_sound_seconds: float = _FIRST_SOUND_SECONDS,
+    ) -> None:
         self._folder = folder
         self._keep_seconds = keep_seconds
         self._now = now
+        self._first_sound_seconds = first_sound_seconds
         self._live: dict[int, _Speech] = {}
         self._unwritten: dict[int, tuple[int, Pcm16, float]] = {}
 
@@ -90,10 +105,20 @@ class SpeechStore:
     async def open(self, turn_id: int) -> SpeechStream:
         """The speech of a turn, from its beginning; follows it while it is being made.
 
-        Raises `NotFoundError` (`audio_not_found`) when the turn has none, `GoneError` (`audio_expired`) after its time.
+        Of a turn that has not spoken yet it waits for the first sound: who reads gets sound, or is told that there is
+        none. Raises `NotFoundError` (`audio_not_found`) when the turn has none, `BusyError` (`audio_pending`) when it
+        has not begun in a fair time, `GoneError` (`audio_expired`) after its time.
         """
         live = self._live.get(turn_id)
         if live is not None:
+            try:
+                await live.begun(self._first_sound_seconds)
+            except TimeoutError:
+                raise BusyError(
+                    "The robot has not begun to speak yet.", code="audio_pending", hint="Ask again."
+                ) from None
+            if not live.chunks:
+                raise no_speech()
             return SpeechStream(live.sample_rate_hz, None, _follow(live))
         unwritten = self._unwritten.get(turn_id)
         if unwritten is not None:
@@ -103,7 +128,7 @@ class SpeechStore:
             return SpeechStream(rate_hz, len(samples), _once(samples))
         path = await asyncio.to_thread(self._find, turn_id)
         if path is None:
-            raise NotFoundError("This turn has no speech.", code="audio_not_found")
+            raise no_speech()
         try:
             size, modified = await asyncio.to_thread(_stat, path)
         except FileNotFoundError:
@@ -150,6 +175,10 @@ class SpeechStore:
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed
+
+
+def no_speech() -> NotFoundError:
+    return NotFoundError("This turn has no speech.", code="audio_not_found")
 
 
 def _stat(path: Path) -> tuple[int, float]:

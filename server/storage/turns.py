@@ -59,9 +59,14 @@ async def create_turn(
     persona_id: str,
     started_at: dt.datetime,
     status: TurnStatus = "running",
+    transcript: str | None = None,
     idempotency_key: str | None = None,
+    request_digest: str | None = None,
 ) -> Turn:
-    """Store a new turn. Raises `StorageError` when the id or the channel's idempotency key is taken."""
+    """Store a new turn. Raises `StorageError` when the id or the channel's idempotency key is taken.
+
+    `transcript`: words that are known before the turn runs, because they were typed.
+    """
     row = TurnRow(
         turn_id=turn_id,
         session_id=session_id,
@@ -69,7 +74,9 @@ async def create_turn(
         device_id=device_id,
         status=status,
         input_kind=input_kind,
+        transcript=transcript,
         idempotency_key=idempotency_key,
+        request_digest=request_digest,
         persona_id=persona_id,
         started_at=started_at,
     )

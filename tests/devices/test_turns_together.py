@@ -39,7 +39,8 @@ async def test_a_busy_device_gets_409_and_others_go_on(serve):
 
 async def test_too_many_turns_get_429_with_a_time(serve):
     gate = asyncio.Event()
-    async with serve(llm=FakeLlm(scripts=[[gate, *answer()]]), env={"STACKCHAN_LIMITS__QUEUED_TURNS": "1"}) as live:
+    env = {"STACKCHAN_LIMITS__RUNNING_TURNS": "1", "STACKCHAN_LIMITS__QUEUED_TURNS": "1"}
+    async with serve(llm=FakeLlm(scripts=[[gate, *answer()]]), env=env) as live:
         posts = [
             asyncio.create_task(live.client.post("/v1/turns", json={"text": "hi"}, headers={"Device-Id": f"d{n}"}))
             for n in range(4)
