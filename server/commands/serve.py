@@ -33,6 +33,7 @@ _STEP_TITLES = {
     "tts": "speaking",
     "embedding": "meaning",
     "prompt": "learning the persona",
+    "apologies": "preparing apologies",
 }
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from server.errors import AsrError, StackChanError, VadError
+from server.persona import Persona
 
 Fault = Literal["not_heard", "not_thought", "out_of_order", "too_long", "busy"]
 
@@ -58,3 +59,8 @@ def apology(fault: Fault, language: str) -> str:
     """The sentence for a fault, in `language` (ISO 639-1); English where there is none."""
     texts = APOLOGIES[fault]
     return texts.get(language, texts["en"])
+
+
+def apology_emotion(persona: Persona) -> str:
+    """The face and the voice of an apology; neutral for a persona that knows no doubt."""
+    return "doubt" if any(entry.id == "doubt" for entry in persona.emotions) else "neutral"

@@ -17,7 +17,7 @@ from server.events import FaceChosen, TranscriptReady, TurnOutcome
 from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
-from server.pipeline.apology import apology, fault_of
+from server.pipeline.apology import apology, apology_emotion, fault_of
 from server.pipeline.apology_clips import ApologyClips
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.hearing import hear
@@ -155,8 +155,3 @@ class TurnRun:
                 {"name": run.name, "arguments": dict(run.arguments), "result": dict(run.result)} for run in tool_runs
             ),
         )
-
-
-def apology_emotion(persona: Persona) -> str:
-    """The face and the voice of an apology; neutral for a persona that knows no doubt."""
-    return "doubt" if any(entry.id == "doubt" for entry in persona.emotions) else "neutral"
