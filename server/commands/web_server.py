@@ -13,10 +13,12 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from server.errors import StackChanError
+from server.api.problems import problem
+from server.errors import RequestError, StackChanError
 
 GRACE_SECONDS = 10
 """How long requests in progress may go on after a stop signal."""
@@ -43,6 +45,25 @@ class _Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as HTTP is answered in the same form as everything else."""
+        error = RequestError("This is not HTTP as it should be.", hint="Its head or the size of a chunk is malformed.")
+        body = bytes(problem(error).body)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Connection", "close")]
+        try:
+            for event in (
+                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            pass  # in the middle of another answer: nothing more can be said
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Who asks for an upgrade that is not there gets an ordinary answer; that is worth no line in the log."""
 
     def _watch_head(self) -> None:
         self.loop.call_later(_SILENT_SECONDS, self._close_when_silent, self.cycle)
@@ -89,6 +110,8 @@ async def run_app(
     config = uvicorn.Config(
         app,
         http=_Protocol,
+        # No endpoint speaks WebSocket yet; with it off, who tries gets the same answers as everybody.
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
