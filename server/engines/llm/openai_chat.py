@@ -33,6 +33,11 @@ _BODY_BYTES = 4 * 1024**2
 _LIST_SECONDS = 3.0
 # Without these a completion still works, more slowly or less exactly.
 _DISPENSABLE = ("stream_options", "response_format", "seed", "temperature")
+_NOT_SENT = (
+    *("OpenAI-Organization", "OpenAI-Project"),
+    *("X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-OS", "X-Stainless-Arch"),
+    *("X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Async"),
+)
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "asr")
 
 
@@ -123,23 +128,25 @@ class OpenAiChatLlm:
         import openai
 
         # Only what the settings name: the client would add keys and accounts that the environment holds for another
-        # provider. A redirect would carry what was said to a place nobody named.
+        # provider, and tell what machine this is. A redirect would carry what was said to a place nobody named.
         nothing: Any = openai.omit
         client = openai.AsyncOpenAI(
             base_url=self._endpoint.base_url,
-            api_key="unused",
+            api_key="unused",  # the header comes from `_headers`
             max_retries=0,
-            default_headers={
-                "Authorization": self._endpoint.headers().get("Authorization", nothing),
-                "OpenAI-Organization": nothing,
-                "OpenAI-Project": nothing,
-            },
+            default_headers=dict.fromkeys(_NOT_SENT, nothing),
             http_client=httpx2.AsyncClient(
                 timeout=self._timeout, trust_env=not self._endpoint.loopback, follow_redirects=False
             ),
         )
-        client.admin_api_key = client.organization = client.project = None
+        client.admin_api_key = None
         return client
+
+    def _headers(self) -> dict[str, Any]:
+        """For every request: the client insists on a key unless its header is left out by name."""
+        import openai
+
+        return {"Authorization": openai.omit, **self._endpoint.headers()}
 
     # --- requests ---
 
@@ -183,6 +190,7 @@ class OpenAiChatLlm:
         try:
             async with completions.create(
                 **{key: body[key] for key in known},
+                extra_headers=self._headers(),
                 extra_body={key: value for key, value in body.items() if key not in known},
             ) as response:
                 async with aclosing(self._read(response, private)) as chunks:
@@ -268,8 +276,9 @@ class OpenAiChatLlm:
         failure: LlmError
         try:
             async with asyncio.timeout(_LIST_SECONDS):
-                page = await self._client.models.list()
-            return [model.id for model in page.data or () if isinstance(model.id, str)]
+                page = await self._client.models.list(extra_headers=self._headers())
+            listed = getattr(page, "data", None)
+            return [model.id for model in listed or () if isinstance(getattr(model, "id", None), str)]
         except TimeoutError:
             failure = openai_errors.transport_error(httpx2.ReadTimeout("slow"), self._endpoint)
         except openai.APIStatusError as error:
@@ -279,7 +288,7 @@ class OpenAiChatLlm:
             )
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
             failure = openai_errors.transport_error(error, self._endpoint)
-        except (openai.OpenAIError, RuntimeError, ValueError, AttributeError, TypeError):
+        except (openai.OpenAIError, RuntimeError, ValueError):
             failure = LlmError(f"The language model at {self._endpoint.base_url} does not list its models.")
         raise failure
 

@@ -120,7 +120,7 @@ class Endpoint:
     name: str = "endpoint"
     """What to call it: the preset, or "endpoint"."""
     local: bool = False
-    thinking_off: Mapping[str, Any] = _NOTHING
+    thinking_off: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     json_form: JsonForm | None = None
     native_tools: bool = True
     to_start: str = "Check that it runs."
