@@ -1,6 +1,7 @@
 """How an answer looks on a terminal: transcript, face, movement, and a waterfall of its stage times.
 
-Pure drawing: takes the JSON of a turn (and its trace, when there is one). Tolerates missing fields.
+Pure drawing: takes the JSON of a turn (and its trace, when there is one). Tolerates missing fields, and trusts no
+field: words, ids and numbers may be anything. What is told below the waterfall is in `turn_notes.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from server.commands.terminal import printable
+from server.commands.turn_notes import MAX_NUMBER, dropped_reason, notes, number, one_line, summary
 
 _FACES = {
     "neutral": ("🙂", "(._.)"),
@@ -27,12 +29,20 @@ _FACES = {
 }
 _UNKNOWN_FACE = ("🤖", "(o_o)")
 _STAGES = (
+    ("queued", "wait", "white"),
     ("vad", "find speech", "cyan"),
     ("asr", "hear", "blue"),
     ("llm", "think", "magenta"),
+    ("tool", "look up", "yellow"),
     ("tts", "speak", "green"),
 )
-_MOMENTS = (("first_token", "first token"), ("first_clause", "first clause"), ("first_audio", "first audio"))
+_MOMENTS = (
+    ("words_stored", "words stored"),
+    ("first_token", "first token"),
+    ("first_clause", "first clause"),
+    ("first_audio", "first audio"),
+)
+_MAX_SPANS = 1000
 _MIN_BAR_COLUMNS = 10
 _MAX_BAR_COLUMNS = 60
 
@@ -54,28 +64,31 @@ class Waterfall:
     total_ms: float
 
 
-def answer_lines(answer: Mapping[str, Any], *, unicode: bool = True) -> RenderableType:
+def answer_lines(
+    answer: Mapping[str, Any], trace: Mapping[str, Any] | None = None, *, unicode: bool = True
+) -> RenderableType:
     """Transcript, reply, emotion, action, and what went wrong."""
     outcome = answer.get("outcome")
     rows: list[tuple[str, Text]] = []
     if outcome == "no_speech":
-        rows.append(("You", Text("(no speech was heard)", style="yellow")))
+        reason = dropped_reason(trace)
+        heard = f"(no speech was heard: {reason})" if reason else "(no speech was heard)"
+        rows.append(("You", Text(heard, style="yellow")))
     else:
         rows.append(("You", _words(answer.get("transcript"))))
         rows.append(("Robot", _words(answer.get("reply"), style="bold")))
-        emotion, action = str(answer.get("emotion", "neutral")), str(answer.get("action", "none"))
-        body = Text(f"{face(emotion, unicode=unicode)} {printable(emotion)}")
+        emotion, action = one_line(answer.get("emotion")) or "neutral", one_line(answer.get("action")) or "none"
+        body = Text(f"{face(emotion, unicode=unicode)} {emotion}")
         if action != "none":
-            body.append(f"  ·  {printable(action)}" if unicode else f"  -  {printable(action)}", style="cyan")
+            body.append(f"  ·  {action}" if unicode else f"  -  {action}", style="cyan")
         rows.append(("Body", body))
     if outcome == "interrupted":
         rows.append(("", Text("(interrupted)", style="yellow")))
     error = answer.get("error")
     if isinstance(error, Mapping):
         again = " Try again." if error.get("retryable") else ""
-        rows.append(
-            ("Error", Text(f"{printable(str(error.get('message', '')))} [{error.get('code', '')}]{again}", style="red"))
-        )
+        told = f"{one_line(error.get('message'))} [{one_line(error.get('code'))}]{again}"
+        rows.append(("Error", Text(told, style="red")))
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -95,16 +108,16 @@ def waterfall(answer: Mapping[str, Any], trace: Mapping[str, Any] | None = None)
 
     None when the answer tells no times.
     """
-    latency = {name: value for name, value in _numbers(answer.get("latency_ms")).items() if value >= 0}
-    spans = _spans(trace)
+    latency, spans = _numbers(answer.get("latency_ms")), _spans(trace)
     if not latency and not spans:
         return None
-    moments = tuple((label, latency[name]) for name, label in _MOMENTS if name in latency)
+    marks = latency | _numbers((trace or {}).get("marks"))
+    moments = tuple((label, marks[name]) for name, label in _MOMENTS if name in marks)
     pieces = spans or _guess_spans(latency)
     bars = []
     for name, label, style in _STAGES:
         if name in pieces:
-            took = latency.get(name, sum(end - start for start, end in pieces[name]))
+            took = latency.get(name, min(MAX_NUMBER, sum(end - start for start, end in pieces[name])))
             bars.append(StageBar(f"{name} ({label})", style, tuple(pieces[name]), took))
     ends = [end for stage in pieces.values() for _, end in stage] + [moment for _, moment in moments]
     total_ms = max([latency.get("total", 0.0), *ends])
@@ -133,36 +146,40 @@ def answer_view(
     answer: Mapping[str, Any], trace: Mapping[str, Any] | None, *, columns: int, unicode: bool
 ) -> RenderableType:
     """Everything a person wants to see of one turn."""
-    parts: list[RenderableType] = [answer_lines(answer, unicode=unicode)]
+    parts: list[RenderableType] = [answer_lines(answer, trace, unicode=unicode)]
     chart = waterfall(answer, trace)
     if chart is not None:
         parts += [Text(), draw_waterfall(chart, columns=columns, unicode=unicode)]
+    below = [line for line in (summary(answer, trace), *notes(answer, trace)) if line]
+    # The width of a terminal decides where a line breaks; below the bars it may.
+    parts += [Text(line if unicode else _plain(line), style="dim") for line in below]
     return Group(*parts)
 
 
 def _words(value: object, style: str = "") -> Text:
-    return Text(printable(str(value or "")), style=style)
+    return Text(printable(value) if isinstance(value, str) else "", style=style)
+
+
+def _plain(line: str) -> str:
+    return line.replace(" · ", " - ").replace("…", "...")
 
 
 def _numbers(value: object) -> dict[str, float]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(name): float(item) for name, item in value.items() if _is_number(item)}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    found = {str(name): number(item) for name, item in value.items()}
+    return {name: item for name, item in found.items() if item is not None}
 
 
 def _spans(trace: Mapping[str, Any] | None) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
     spans = trace.get("spans") if trace else None
-    for span in spans if isinstance(spans, Sequence) else ():
+    for span in spans[:_MAX_SPANS] if isinstance(spans, list) else ():
         if not isinstance(span, Mapping):
             continue
-        name, start, end = span.get("name"), span.get("start_ms"), span.get("end_ms")
-        if isinstance(name, str) and _is_number(start) and _is_number(end):
-            found.setdefault(name, []).append((float(start or 0), float(end or 0)))
+        name, start, end = span.get("name"), number(span.get("start_ms")), number(span.get("end_ms"))
+        if isinstance(name, str) and start is not None and end is not None and start <= end:
+            found.setdefault(name, []).append((start, end))
     return found
 
 

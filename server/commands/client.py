@@ -29,6 +29,7 @@ LISTEN_WAIT_SECONDS = 5.0
 """How long a server whose process lives may take until it accepts connections."""
 TURN_TIMEOUT_SECONDS = 300.0
 """Longest silence of the server during a turn: longer than all its own timeouts together."""
+_MAX_WORDS_CHARACTERS = 1000
 _START_HINT = "Start it with `scripts/start` (or `stackchan serve`) in another terminal, then try again."
 
 
@@ -120,14 +121,14 @@ class ServerClient:
         """The stage times of a turn; None when the server has none to give."""
         try:
             response = self._http.get(f"/v1/turns/{turn_id}/trace", timeout=10.0)
-        except httpx2.TransportError:
+        except httpx2.RequestError:
             return None
         trace = _json(response).get("trace") if response.status_code == 200 else None
         return trace if isinstance(trace, dict) else None
 
     def sound(self, path: str, *, audio_format: str = "wav") -> bytes:
         """The whole sound of an answer. `path`: the answer's `audio.url`."""
-        if not path.startswith("/") or path.startswith("//"):
+        if not path.startswith("/") or path.startswith("//") or not (path.isascii() and path.isprintable()):
             # The token must not follow an address to another machine.
             raise StackChanError(f"The server named a sound outside itself: {path}", code="answer_invalid")
         with self._transport_errors():
@@ -169,8 +170,8 @@ class ServerClient:
             error = ready.get("error")
             error = error if isinstance(error, dict) else {}
             raise StackChanError(
-                str(error.get("message", "The server could not start.")),
-                code=str(error.get("code", "engine_failed")),
+                _one_line(error.get("message", "The server could not start.")),
+                code=_one_line(error.get("code", "engine_failed")),
                 hint="Stop it, put this right (`stackchan doctor` helps), and start it again.",
             )
 
@@ -190,7 +191,7 @@ class ServerClient:
                 code="server_timeout",
                 hint="Run `stackchan doctor`: it says whether this machine is fast enough.",
             ) from error
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise StackChanError(
                 f"The connection to {self._target.url} broke: {error}.",
                 code="connection_lost",
@@ -209,7 +210,9 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float:
 
 def _answer(response: httpx2.Response) -> dict[str, Any]:
     answer = _json(response)
-    if "turn_id" not in answer:
+    turn_id = answer.get("turn_id")
+    # It becomes a part of addresses and of a file's name.
+    if not isinstance(turn_id, int) or isinstance(turn_id, bool) or not 0 < turn_id < 2**63:
         raise _not_ours(response)
     return answer
 
@@ -224,13 +227,18 @@ def _refusal(response: httpx2.Response) -> RefusedError:
     if not hint and "Retry-After" in response.headers:
         hint = f"Try again in {retry_after_seconds(response.headers):.0f} s."
     return RefusedError(
-        str(error.get("message") or error["code"]),
+        _one_line(error.get("message") or error["code"]),
         status=response.status_code,
-        code=str(error["code"]),
-        hint=str(hint) if hint else None,
+        code=_one_line(error["code"]),
+        hint=_one_line(hint) if hint else None,
         retryable=bool(error.get("retryable")),
         body=_json(response),
     )
+
+
+def _one_line(words: object) -> str:
+    """A server's words within ours: its line ends must not look like the start of something else."""
+    return " ".join(str(words)[:_MAX_WORDS_CHARACTERS].split())
 
 
 def _not_ours(response: httpx2.Response) -> RefusedError:
@@ -252,7 +260,7 @@ def _not_ours(response: httpx2.Response) -> RefusedError:
 def _json(response: httpx2.Response) -> dict[str, Any]:
     try:
         value = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

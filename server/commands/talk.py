@@ -21,7 +21,7 @@ from server.commands.answer_view import answer_view
 from server.commands.client import ServerClient, Target, find_target
 from server.commands.failures import ExitCode, RefusedError, SoundError, UsageFailure
 from server.commands.spoken_input import FileInput, LiveInput, StdinInput, TextInput, decide_input
-from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
+from server.commands.terminal import Terminal, escaped_json, printable, show_error, speaks_unicode
 from server.errors import StackChanError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Conversation:
         return self._found
 
     def _print_json(self, value: object) -> None:
-        text = json.dumps(value, ensure_ascii=not speaks_unicode(self._terminal.out))
+        text = escaped_json(json.dumps(value, ensure_ascii=not speaks_unicode(self._terminal.out)))
         self._terminal.out.print(text, soft_wrap=True, markup=False, highlight=False)
 
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from server.commands.failures import PortError
-from server.commands.terminal import Terminal, own_command, printable, show_error, speaks_unicode
+from server.commands.terminal import (
+    Terminal,
+    escaped,
+    escaped_json,
+    is_unprintable,
+    own_command,
+    printable,
+    printable_line,
+    show_error,
+    speaks_unicode,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -58,10 +69,24 @@ def test_a_terminal_without_unicode_gets_ascii_marks() -> None:
         ("a\x07b\x9bc\rd", "a b c d"),
         ("👩‍👩‍👧 e\u0301", "👩‍👩‍👧 e\u0301"),
         ("\ud800", " "),
+        ("exe.\u202egpj\u202c\u2066\u200b\u2028\U000e0041x", "exe. gpj      x"),
     ],
 )
 def test_control_characters_are_taken_out(text: str, safe: str) -> None:
     assert printable(text) == safe
+
+
+def test_words_beside_others_stay_on_one_line() -> None:
+    assert printable_line("a\n\n✗ b\x1b[2J  c") == "a ✗ b [2J c"
+
+
+def test_what_is_escaped_loses_nothing() -> None:
+    text = "家族👩‍👩‍👧 \r\n\x1b\x9b\u202e\u2028\U000e0041\ud800"
+    assert escaped(text) == "家族👩‍👩‍👧 " + r"\r\n\x1b\x9b\u202e\u2028\U000e0041\ud800"
+    as_json = escaped_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(as_json) == {"text": text}
+    assert "家族👩‍👩‍👧" in as_json
+    assert not any(is_unprintable(character) for character in as_json)
 
 
 def test_lines_are_never_wrapped_or_read_as_markup() -> None:
