@@ -23,9 +23,9 @@ from server.engines.base import (
     Transcription,
     TtsCapabilities,
 )
-from server.errors import StackChanError
 from server.events import AudioChunk, Samples
 
+UNSET = object()
 ANSWER = '{"emotion":"happy","action":"nod","reply":"今日はいい天気だから、散歩に行こうよ。"}'
 
 
@@ -63,11 +63,12 @@ class FakeVad(FakeEngine):
 
 @dataclass
 class FakeAsr(FakeEngine):
-    """Hears `text`, whatever is said."""
+    """Hears `text`, whatever is said; or gives back `result`, whatever that is."""
 
     text: str = "こんにちは"
     language: str = "ja"
-    error: StackChanError | None = None
+    error: Exception | None = None
+    result: Any = UNSET
     wait: asyncio.Event | None = None
     heard: list[Samples] = field(default_factory=list)
     capabilities = AsrCapabilities(hot_words=True)
@@ -83,14 +84,16 @@ class FakeAsr(FakeEngine):
             await self.wait.wait()
         if self.error is not None:
             raise self.error
+        if self.result is not UNSET:
+            return self.result  # type: ignore[no-any-return]
         return Transcription(self.text, self.language)
 
 
 @dataclass
 class FakeLlm(FakeEngine):
-    """Plays scripts, one a call: deltas, errors to raise, and events to wait for. The last script repeats."""
+    """Plays scripts, one a call: deltas, errors to raise, events to wait for and seconds to sleep. The last repeats."""
 
-    scripts: list[list[LlmDelta | StackChanError | asyncio.Event]] = field(default_factory=lambda: [answer()])
+    scripts: list[list[LlmDelta | Exception | asyncio.Event | float]] = field(default_factory=lambda: [answer()])
     requests: list[LlmRequest] = field(default_factory=list)
     cancelled: int = 0
     warmed: list[LlmMessage] = field(default_factory=list)
@@ -106,8 +109,10 @@ class FakeLlm(FakeEngine):
             for step in script:
                 if isinstance(step, asyncio.Event):
                     await step.wait()
-                elif isinstance(step, StackChanError):
+                elif isinstance(step, Exception):
                     raise step
+                elif isinstance(step, int | float):
+                    await asyncio.sleep(step)
                 else:
                     yield step
         except (GeneratorExit, asyncio.CancelledError):
@@ -123,9 +128,10 @@ class FakeLlm(FakeEngine):
 
 @dataclass
 class FakeTts(FakeEngine):
-    """Speaks 10 ms of a constant for each character, at 48 kHz."""
+    """Speaks 10 ms of a constant for each character, at 48 kHz; or gives `chunks`, whatever they are."""
 
-    error: StackChanError | None = None
+    error: Exception | None = None
+    chunks: list[Any] | None = None
     wait: asyncio.Event | None = None
     spoken: list[SpeechRequest] = field(default_factory=list)
     capabilities = TtsCapabilities(languages=("ja", "en"))
@@ -139,6 +145,10 @@ class FakeTts(FakeEngine):
             raise self.error
         if self.wait is not None:
             await self.wait.wait()
+        if self.chunks is not None:
+            for chunk in self.chunks:
+                yield chunk
+            return
         yield AudioChunk(np.full(480 * len(request.text), 1000, np.int16), 48_000)
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from server.audio.segmenter import SegmenterSettings
 from server.engines.base import LlmDone, LlmText, LlmToolCall, ToolSpec
 from server.errors import AsrError, LlmError, RequestError, StorageError, TtsError
 from server.events import (
@@ -23,47 +19,12 @@ from server.events import (
     TurnEnded,
 )
 from server.persona import default_persona_path, load_persona
-from server.pipeline.request import OpenTurn, TurnRequest
-from server.pipeline.turn import TurnController, TurnSettings
+from server.pipeline.request import TurnRequest
+from server.pipeline.turn import TurnController
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, answer, fake_engines, loud, silence
+from tests.pipeline.turns import NOW, SETTINGS, TURN, FakeJournal, kinds, take_turn
 
 pytestmark = pytest.mark.unit
-
-NOW = datetime(2026, 7, 23, 1, 0, tzinfo=UTC)
-TURN = OpenTurn(384, "01J00000000000000000000000", "stackchan:desk", "desk", None, NOW)
-SETTINGS = TurnSettings(
-    segmenter=SegmenterSettings(),
-    asr_timeout_seconds=5,
-    llm_timeout_seconds=5,
-    tts_timeout_seconds=5,
-    max_answer_tokens=100,
-    temperature=0,
-    seed=1,
-    tool_rounds=4,
-    speech_sample_rate_hz=24_000,
-    context_tokens=1200,
-    context_turns=12,
-)
-
-
-@dataclass
-class FakeJournal:
-    log: list[str] = field(default_factory=list)
-    heard_words: list = field(default_factory=list)
-    results: list = field(default_factory=list)
-    traces: list = field(default_factory=list)
-    error: Exception | None = None
-
-    async def heard(self, turn, heard, now):
-        if self.error:
-            raise self.error
-        self.log.append("heard")
-        self.heard_words.append(heard)
-
-    async def ended(self, turn, result, trace, now):
-        self.log.append("ended")
-        self.results.append(result)
-        self.traces.append(trace)
 
 
 @pytest.fixture
@@ -71,33 +32,9 @@ def persona():
     return load_persona(default_persona_path())
 
 
-async def run(persona, request=None, tools=(), settings=SETTINGS, **engines):
-    events, journal = [], engines.pop("journal", FakeJournal())
-    emit = engines.pop("emit", None)
-
-    async def collect(event):
-        events.append(event)
-        journal.log.append(type(event).__name__)
-        if emit:
-            await emit(event)
-
-    ticks = itertools.count()
-    controller = TurnController(
-        fake_engines(**engines),
-        persona,
-        journal,
-        settings,
-        clock=lambda: NOW,
-        tools=tools,
-        monotonic=lambda: next(ticks) / 1000,
-    )
-    request = request or TurnRequest("desk", samples=loud(1.0))
-    result = await controller.run(TURN, request, collect)
-    return result, events, journal
-
-
-def kinds(events, *wanted):
-    return [event for event in events if isinstance(event, wanted)]
+async def run(persona, request=None, **given):
+    played = await take_turn(request, persona=persona, **given)
+    return played.result, played.events, played.journal
 
 
 async def test_a_spoken_turn_gives_words_face_voice_and_movement(persona):
