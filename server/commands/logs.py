@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -50,6 +52,9 @@ def set_up_logging(settings: Settings, terminal: Terminal) -> Terminal:
     handler.addFilter(lambda record: _is_ours(record) or record.levelno >= logging.WARNING)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("server").setLevel(settings.log_level.upper())
+    # Python itself would write these with the error's message.
+    threading.excepthook = _thread_failed
+    sys.unraisablehook = _failed_unseen
     # A failed start is shown once, with its hint, when the command ends.
     logging.getLogger("server.app").addFilter(lambda record: "could not start: " not in record.getMessage())
     # What a stop cuts off is no defect, and has been announced.
@@ -165,6 +170,17 @@ def _private_fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
     words: object = getattr(record, "private", None)
     if isinstance(words, dict):
         yield from words.items()
+
+
+def _thread_failed(failure: threading.ExceptHookArgs) -> None:
+    if failure.exc_value is not None:
+        _log.error("a thread failed", exc_info=(failure.exc_type, failure.exc_value, failure.exc_traceback))
+
+
+def _failed_unseen(failure: sys.UnraisableHookArgs) -> None:
+    error = failure.exc_value
+    if error is not None:
+        _log.error("an error could not be passed on", exc_info=(type(error), error, failure.exc_traceback))
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from server.commands.logs import JsonLines, LoggedTerminal, TextLines
+from server.commands.logs import JsonLines, LoggedTerminal, TextLines, set_up_logging
+from server.commands.terminal import Terminal
+from server.config import load_settings
 from server.errors import LlmError
 from server.log_context import bind_turn, current_turn, error_fields, private
 
@@ -52,6 +55,21 @@ def defect() -> Any:
             raise ExceptionGroup(WORDS, [noted, OSError(28, WORDS)]) from error
     except ExceptionGroup:
         return sys.exc_info()
+
+
+@pytest.fixture
+def log_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test sets up for the whole process is as before when it ends."""
+    loggers = [logging.getLogger(name) for name in ("", "server", "openai")]
+    levels = [each.level for each in loggers]
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    for name in ("server.app", "uvicorn.error"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    yield
+    for each, level in zip(loggers, levels, strict=True):
+        each.setLevel(level)
 
 
 def test_a_line_says_which_turn_it_is_about() -> None:
@@ -139,6 +157,38 @@ def test_private_fields_are_written_only_where_allowed(allowed: bool, shown: boo
     assert (line.get("detail") == WORDS) is shown
     assert (line.get("transcript") == WORDS) is shown
     assert (WORDS in TextLines(private_text=allowed).format(record("x", **fields))) is shown
+
+
+def test_what_python_tells_of_failed_threads_and_finalizers_goes_to_the_log(
+    log_of_its_own: None, tmp_path: Path
+) -> None:
+    logging.getLogger("openai").setLevel(logging.DEBUG)
+    screen = Console(file=io.StringIO(), width=200)
+    set_up_logging(load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)}), Terminal(screen, screen))
+
+    class Fails:
+        def __init__(self) -> None:
+            self.itself = WORDS
+
+        def __del__(self) -> None:
+            raise RuntimeError(self.itself)
+
+    def fail() -> None:
+        raise RuntimeError(WORDS)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    Fails()
+    logging.getLogger("openai").debug("request: %s", WORDS)
+
+    assert isinstance(screen.file, io.StringIO)
+    written = screen.file.getvalue()
+    assert "a thread failed" in written
+    assert "an error could not be passed on" in written
+    assert written.count("RuntimeError") >= 2
+    assert "request" not in written
+    assert WORDS not in written
 
 
 def test_an_error_is_named_with_what_it_came_from() -> None:
