@@ -48,7 +48,7 @@ class Slots:
     def __init__(self, count: int, monotonic: Callable[[], float]) -> None:
         self.count = count
         self._monotonic = monotonic
-        self._held: set[Claim] = set()
+        self._held: dict[Claim, float] = {}
         self._waiting: deque[Claim] = deque()
         self._durations: deque[float] = deque(maxlen=_REMEMBERED)
         self._closed: StackChanError | None = None
@@ -70,8 +70,7 @@ class Slots:
 
     def release(self, claim: Claim) -> None:
         if claim in self._held:
-            self._held.discard(claim)
-            self._durations.append(self._monotonic() - (claim.held_since or 0.0))
+            self._durations.append(self._monotonic() - self._held.pop(claim))
         elif claim in self._waiting:
             self._waiting.remove(claim)
         self._call_next()
@@ -93,7 +92,7 @@ class Slots:
         if self._durations:
             return sum(self._durations) / len(self._durations)
         now = self._monotonic()
-        return max([_FIRST_GUESS_SECONDS, *(now - (claim.held_since or now) for claim in self._held)])
+        return max([_FIRST_GUESS_SECONDS, *(now - since for since in self._held.values())])
 
     def _call_next(self) -> None:
         while self._waiting and (self._closed is not None or len(self._held) < self.count):
@@ -101,5 +100,5 @@ class Slots:
             if self._closed is not None:
                 claim.call(None, self._closed)
             else:
-                self._held.add(claim)
-                claim.call(self._monotonic())
+                self._held[claim] = self._monotonic()
+                claim.call(self._held[claim])

@@ -69,6 +69,15 @@ def code(response: httpx2.Response) -> tuple[int, str]:
     return response.status_code, body["error"]["code"]
 
 
+async def eventually(condition: Callable[[], Any]) -> None:
+    """Return when `condition()` is true; the test fails when it never is."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
 async def first_turn(live: LiveServer) -> int:
     """The id of the turn that has just begun; ids of a fresh server begin low."""
     for _ in range(200):
