@@ -4,6 +4,7 @@
 import { Face } from "./face.js";
 import { Player, Recorder, toWav } from "./sound.js";
 import { getLanguage, hasText, setLanguage, text } from "./text.js";
+import { drawTrace } from "./waterfall.js";
 
 const LONGEST_RECORDING_MS = 58000;
 const SHORT_PRESS_MS = 400;
@@ -179,6 +180,7 @@ function showAnswer(turn) {
     replay.addEventListener("click", () => { player.unlock(); act(turn); speak(turn.audio.url); });
   }
   showLatency(answer, turn.latency_ms ?? {});
+  offerTrace(answer, turn.turn_id);
   $("log").scrollTop = $("log").scrollHeight;
   act(turn);
   if (turn.error) showProblem(new Problem(turn.error.code, turn.error.message));
@@ -207,6 +209,20 @@ function showLatency(answer, { vad = 0, asr = 0, first_clause, first_audio, tota
     add(bar, "span", name).style.flexGrow = ms;
     say(add(caption, "span", `key ${name}`), `latency.${name}`, { s: seconds(ms) });
   }
+}
+
+function offerTrace(answer, turnId) {
+  if (!Number.isInteger(turnId)) return;
+  const details = add(answer, "details", "trace");
+  say(add(details, "summary", ""), "trace");
+  details.addEventListener("toggle", async () => {
+    try {
+      const { trace } = await (await call(`v1/turns/${turnId}/trace`)).json();
+      drawTrace(details, trace, { add, say });
+    } catch (problem) {
+      showProblem(problem instanceof Problem ? problem : new Problem("internal", String(problem)));
+    }
+  }, { once: true });
 }
 
 async function speak(url) {

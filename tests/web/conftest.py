@@ -62,6 +62,7 @@ class FakeServer:
         self.answers: list[tuple[int, dict[str, Any]]] = []
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.speech = speech_wav()
+        self.trace: Any = None
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -111,6 +112,10 @@ class FakeServer:
         file = WEB / ("index.html" if path == "/" else path.lstrip("/"))
         if path == "/readyz":
             self._json(handler, *self.ready)
+        elif path.endswith("/trace") and self.trace is not None:
+            if not self._refused(handler):
+                self.requests.append((path, dict(handler.headers), b""))
+                self._json(handler, 200, {"turn_id": 384, "trace": self.trace})
         elif path.startswith("/v1/turns/"):
             if not self._refused(handler):
                 self.requests.append((path, dict(handler.headers), b""))

@@ -33,7 +33,10 @@ def test_the_page_has_no_inline_script_style_or_handler() -> None:
 
 def test_files_the_page_names_exist() -> None:
     page = (WEB / "index.html").read_text(encoding="utf-8")
-    modules = [(WEB / name).read_text(encoding="utf-8") for name in ("app.js", "face.js", "sound.js", "text.js")]
+    modules = [
+        (WEB / name).read_text(encoding="utf-8")
+        for name in ("app.js", "face.js", "sound.js", "text.js", "waterfall.js")
+    ]
     named = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r'from "\./([^"]+)"', "".join(modules))
     assert len(named) >= 6
     assert [name for name in named if not (WEB / name).is_file()] == []
@@ -57,6 +60,9 @@ def test_every_word_asked_for_exists() -> None:
     asked = re.findall(r'data-t(?:-label)?="([^"]+)"', page) + re.findall(r'text\("([\w.]+)"', app)
     asked += re.findall(r'say\((?:\$\("[^"]*"\)[^,"]*|\w+|add\([^()]*\)), "([\w.]+)"', app)
     asked += [f"error.{code}" for code in re.findall(r'new Problem\("(\w+)"\)', app)]
+    asked += re.findall(r'"(trace\.\w+)"', (WEB / "waterfall.js").read_text(encoding="utf-8"))
+    asked += [f"trace.{name}" for name in ("queued", "vad", "asr", "llm", "tool", "tts")]
+    asked += [f"trace.{name}" for name in ("words_stored", "first_token", "first_clause", "first_audio")]
     assert len(asked) > 20
     assert sorted(set(asked) - set(texts())) == []
 
