@@ -96,6 +96,7 @@ def run_checks(settings: Settings, problem: StackChanError | None) -> list[Findi
         ("Persona", lambda: checks.check_persona(settings)),
         ("Engines", lambda: checks.check_packages(settings)),
         ("Models", lambda: checks.check_models(settings)),
+        *([("Language model", lambda: checks.check_endpoint(settings))] if _asks_endpoint(settings) else []),
         ("Model hub", checks.check_hub),
         ("Sound", checks.check_sound),
         ("Server", lambda: checks.check_server(settings)),
@@ -114,13 +115,20 @@ def next_steps(findings: Sequence[Finding], speed: Speed | None) -> list[str]:
             steps.append(f"{own_command()} serve")
         steps.append(f'{own_command()} talk "こんにちは"')
         hub = next((finding for finding in findings if finding.check == "Model hub"), None)
-        if hub is not None and hub.state == "ok":
+        endpoint = any(finding.check == "Language model" for finding in findings)
+        if hub is not None and hub.state == "ok" and not endpoint:
             model = better_model(speed)
             steps.append(
                 f"For better answers, {model.title}: hf download {model.repo} {model.file} --local-dir {model.folder}"
             )
             steps.append(f'and select it in stackchan.toml, below [llm]: model = "{model.folder}/{model.file}"')
     return list(dict.fromkeys(steps))
+
+
+def _asks_endpoint(settings: Settings) -> bool:
+    from server.engines.registry import engine_names
+
+    return engine_names(settings)["llm"] == "openai"
 
 
 def _settings(profile: str | None, data_dir: Path | None) -> tuple[Settings, StackChanError | None]:
@@ -159,7 +167,8 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
     load = machine.busy_load()
     with terminal.waiting("Measuring this machine…"):
         arithmetic = machine.measure_arithmetic()
-    usable = all(finding.state != "fail" for finding in findings if finding.check in ("Persona", "Engines", "Models"))
+    needed = ("Persona", "Engines", "Models", "Language model")
+    usable = all(finding.state != "fail" for finding in findings if finding.check in needed)
     measures: list[Measure] = []
     finding: Finding | None = None
     if usable:

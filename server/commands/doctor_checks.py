@@ -159,6 +159,41 @@ def check_models(settings: Settings) -> Finding:
     return Finding("Models", "ok", detail)
 
 
+def check_endpoint(settings: Settings, *, transport: httpx2.BaseTransport | None = None) -> Finding:
+    """Whether the language model's endpoint answers, takes the key and has the model. Raises `ConfigError`."""
+    from server.engines.llm.openai_errors import status_error, transport_error
+    from server.engines.llm.presets import choose_model, resolve_endpoint
+
+    name = "Language model"
+    endpoint = resolve_endpoint(settings.llm)
+    where = f"{endpoint.name} at {endpoint.base_url}"
+    try:
+        with httpx2.Client(timeout=5.0, trust_env=not endpoint.loopback, transport=transport) as client:
+            answer = client.get(f"{endpoint.base_url}/models", headers=endpoint.headers())
+            offered = _listed_models(answer) if answer.is_success else None
+    except httpx2.HTTPError as error:
+        failure = transport_error(error, endpoint)
+        return Finding(name, "fail", failure.message, failure.hint)
+    if not answer.is_success:
+        failure = status_error(answer.status_code, answer.headers, answer.text, endpoint)
+        if answer.status_code in (404, 405) and endpoint.model is not None:
+            detail = f"{where}, model {endpoint.model}; it has no list of models to look in"
+            return Finding(name, "warn", detail, f"{failure.hint} Then: {own_command()} doctor --bench   (asks it)")
+        return Finding(name, "warn" if failure.retryable else "fail", failure.message, failure.hint)
+    if offered is None:
+        todo = "Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1."
+        return Finding(name, "fail", f"{where} answers, but not as a language model.", todo)
+    model = endpoint.model or choose_model(offered)
+    if model is None:
+        return Finding(name, "fail", f"{where} has no model.", "Load one there; see docs/endpoints.md.")
+    if not {model, f"{model}:latest"} & set(offered):
+        shown = ", ".join(offered[:8]) or "nothing"
+        todo = f"Set llm.model (STACKCHAN_LLM__MODEL) to one it has: {shown}"
+        return Finding(name, "fail" if endpoint.local else "warn", f"{where} does not list the model {model}", todo)
+    tools = "natively" if endpoint.native_tools else "as text"
+    return Finding(name, "ok", f"{where}, model {model}, calls tools {tools}")
+
+
 def check_sound() -> Finding:
     devices = sound.DeviceProbe().result()
     if devices.problem is not None:
@@ -227,6 +262,17 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
     if version != __version__:
         return Finding("Server", "warn", f"{detail} (this is {__version__})", "Restart it to run this version.")
     return Finding("Server", "ok", detail)
+
+
+def _listed_models(answer: httpx2.Response) -> list[str] | None:
+    """The names in an endpoint's list of models; None when it is no such list."""
+    try:
+        listed = _mapping(answer.json()).get("data")
+    except ValueError:
+        return None
+    if not isinstance(listed, list):
+        return None
+    return [str(item["id"]) for item in listed if isinstance(item, Mapping) and "id" in item]
 
 
 def _correct(problem: StackChanError) -> str:

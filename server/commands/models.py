@@ -111,11 +111,19 @@ def show_model_path(data_dir: Path | None, terminal: Terminal) -> ExitCode:
 
 
 def needed_model_ids(settings: Settings, catalogue: Catalogue) -> list[str]:
-    """The catalogue's models that these settings use: the profile's, with those chosen by `asr.model`, `llm.model`."""
+    """The catalogue's models that these settings use: the profile's, with those chosen by `asr.model`, `llm.model`.
+
+    With an endpoint as the language model none is needed for thinking.
+    """
+    from server.engines.registry import engine_names
+
+    thinks_here = engine_names(settings)["llm"] != "openai"
     chosen = {"asr": settings.asr.model, "llm": settings.llm.model}
     known = {entry.id: entry for entry in catalogue}
     needed = []
     for entry in catalogue.for_profile(settings.profile):
+        if entry.kind == "llm" and not thinks_here:
+            continue
         model = chosen.get(entry.kind) or entry.id
         # A path in place of an id is the owner's own file: nothing to pull.
         if model in known and model not in needed:

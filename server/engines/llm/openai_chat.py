@@ -22,7 +22,7 @@ from server.engines.base import LlmCapabilities, LlmDelta, LlmMessage, LlmReques
 from server.engines.llm import openai_errors
 from server.engines.llm.openai_request import completion_body, estimated_tokens
 from server.engines.llm.openai_stream import ChatReader, Chunk, chunks_of, sse_data, whole_completion
-from server.engines.llm.presets import Endpoint
+from server.engines.llm.presets import Endpoint, choose_model
 from server.errors import LlmError
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,6 @@ _NOT_SENT = (
     *("X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-OS", "X-Stainless-Arch"),
     *("X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Async"),
 )
-_NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "asr")
 
 
 class OpenAiChatLlm:
@@ -255,15 +254,14 @@ class OpenAiChatLlm:
     async def _model_name(self) -> str:
         """The model to ask for: the one named, else the first the endpoint has. Raises `LlmError`."""
         if self._model is None:
-            offered = await self._offered()
-            if not offered:
+            chosen = choose_model(await self._offered())
+            if chosen is None:
                 raise LlmError(
                     f"The language model at {self._endpoint.base_url} has no model.",
                     code="llm_refused",
                     hint="Load one there, or name it in llm.model (STACKCHAN_LLM__MODEL).",
                 )
-            chat = [name for name in offered if not any(mark in name.casefold() for mark in _NOT_FOR_CHAT)]
-            self._model = (chat or offered)[0]
+            self._model = chosen
             log.info("language model: %s at %s, the first it has", self._model, self._endpoint.base_url)
         return self._model
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -24,6 +24,8 @@ JsonForm = Literal["json_schema", "json_object"]
 _TEMPLATE_OFF = MappingProxyType({"chat_template_kwargs": MappingProxyType({"enable_thinking": False})})
 _FIELD_OFF = MappingProxyType({"enable_thinking": False})
 _EFFORT_OFF = MappingProxyType({"reasoning_effort": "none"})
+# Parts of the names of models that hear, speak, rank or embed.
+_NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "asr")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -182,6 +184,12 @@ def resolve_endpoint(settings: LlmSettings) -> Endpoint:
         native_tools=settings.tools == "native",
         to_start=preset.to_start if preset is not None else "Check that it runs.",
     )
+
+
+def choose_model(offered: Sequence[str]) -> str | None:
+    """The model to use where none is named: the first that can chat; None when there is none at all."""
+    chat = [name for name in offered if not any(mark in name.casefold() for mark in _NOT_FOR_CHAT)]
+    return next(iter(chat or offered), None)
 
 
 def _split(base_url: str) -> SplitResult:
