@@ -80,6 +80,7 @@ def fill(rng: random.Random, template: Template, parts: dict[str, Any]) -> tuple
         "years": str(between(rng, 1, 6)),
         "klass": str(between(rng, 1, 5)),
         "number": str(between(rng, 2, 30)),
+        "few": str(between(rng, 2, 9)),
         "minutes": str(between(rng, 10, 95)),
         "pressure": str(between(rng, 105, 165)),
         "shoe": f"{between(rng, 22, 29)}.{pick(rng, ('0', '5'))}",
