@@ -174,7 +174,9 @@ class AnswerReader:
         text = clean_text(_FENCE.sub("", _without_thinking(self._raw))).strip()
         if broken := _BROKEN_REPLY.search(text):
             return broken["reply"].strip()
-        if _DATA.match(text) or any(re.search(rf"\b{re.escape(name)}\W*[({{]", text) for name in self._tools):
+        if _DATA.match(text) or (text[:1], text[-1:]) == ("{", "}"):
+            return ""
+        if any(re.search(rf"\b{re.escape(name)}\W*[({{]", text) for name in self._tools):
             return ""
         return text
 

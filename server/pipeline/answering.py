@@ -23,7 +23,7 @@ _MAX_WRITTEN_CHARACTERS = 16_000
 
 
 class AnswerOut:
-    """One turn's answer. The three flags tell what can no longer be taken back, and that no more is taken."""
+    """One turn's answer. `shown` and `spoken` tell what can no longer be taken back."""
 
     def __init__(
         self,
@@ -38,8 +38,7 @@ class AnswerOut:
         """A face, a movement or words are out."""
         self.spoken = False
         """Words are out."""
-        self.full = False
-        """The answer is as long as it may be."""
+        self._cut = False
         self._emotions = frozenset(entry.id for entry in persona.emotions)
         self._actions = frozenset(entry.id for entry in persona.actions)
         self._tools = tuple(tools)
@@ -49,6 +48,11 @@ class AnswerOut:
         self._pieces = pieces
         self._finished: Answer | None = None
         self.begin_again()
+
+    @property
+    def full(self) -> bool:
+        """The answer is as long as it may be: what the model writes more is not read."""
+        return self._cut or self._written >= _MAX_WRITTEN_CHARACTERS
 
     def begin_again(self) -> None:
         """Forget what was read: the model writes from the start. Only while nothing is spoken."""
@@ -62,10 +66,8 @@ class AnswerOut:
         """Take what the model wrote next."""
         room = _MAX_WRITTEN_CHARACTERS - self._written
         self._written += len(text)
-        if room > 0 and not self.full and self._finished is None:
+        if room > 0 and not self._cut and self._finished is None:
             await self._take(self._reader.feed(text[:room]))
-        if self._written >= _MAX_WRITTEN_CHARACTERS:
-            self.full = True
 
     async def finish(self) -> Answer:
         """The answer, with its last piece on its way to the voice; nothing is on its way when `reply` is empty."""
@@ -77,7 +79,7 @@ class AnswerOut:
         await self._take(parts)
         for piece in self._cutter.finish():
             await self._say(piece)
-        if len(answer.reply) > MAX_REPLY_CHARACTERS:
+        if self._cut:
             answer = replace(answer, reply=_through(answer.reply, self._said))
         self._finished = answer
         return answer
@@ -98,8 +100,9 @@ class AnswerOut:
                     await self._say(piece)
 
     async def _say(self, piece: str) -> None:
-        if self.full or sum(map(len, self._said)) + len(piece) > MAX_REPLY_CHARACTERS:
-            self.full = True
+        # One more for the space between two pieces.
+        if self._cut or sum(len(said) + 1 for said in self._said) + len(piece) > MAX_REPLY_CHARACTERS:
+            self._cut = True
             return
         self._trace.mark("first_clause")
         self.shown = self.spoken = True
@@ -111,5 +114,5 @@ def _through(reply: str, pieces: Sequence[str]) -> str:
     """`reply` up to the end of the last of `pieces`, which were cut from it in this order."""
     end = 0
     for piece in pieces:
-        end = reply.index(piece, end) + len(piece)
+        end = max(end, reply.find(piece, end) + len(piece))
     return reply[:end]

@@ -52,7 +52,7 @@ async def engine_work(work: Coroutine[Any, Any, Result], seconds: float, failure
         kind = failure.default_code.removesuffix("_failed")
         raise failure(f"It took longer than {seconds:g} seconds.", code=f"{kind}_timeout", retryable=True) from None
     except StackChanError as error:
-        code = error.code if isinstance(error, EngineError) else None
+        code = error.code if error.code.startswith("engine_") else None
         raise failure(error.message, code=code, retryable=error.retryable, hint=error.hint) from error
     except Exception as error:
         _log.error("%s: a defect of the engine", failure.default_code, exc_info=error)

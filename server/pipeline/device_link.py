@@ -16,8 +16,8 @@ from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
 
-# A device takes an event at once or has a network that is worse than silence.
-EMIT_TIMEOUT_SECONDS = 5.0
+# A device takes an event at once or has a network that is worse than silence. Counts in the time of the stage.
+EMIT_TIMEOUT_SECONDS = 3.0
 
 
 class DeviceLink:

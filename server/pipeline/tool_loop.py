@@ -80,6 +80,8 @@ class ToolLoop:
 
     async def _run_tool(self, call: LlmToolCall) -> ToolRun:
         tool = self._tools.get(call.name)
+        if not isinstance(call.arguments, Mapping):
+            return ToolRun(call.name, {}, {"error": "the arguments must be an object"})
         if tool is None:
             known = ", ".join(self._tools)
             return ToolRun(call.name, call.arguments, {"error": f"no such tool; there are: {known}"})

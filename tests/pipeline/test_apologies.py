@@ -1,0 +1,166 @@
+"""The apologies: the right sentence for each fault, made once as sound, and said even when there is no voice left."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from server.errors import AsrError, LlmError, StackChanError, TtsError, VadError
+from server.events import AudioChunk, SpeechProduced
+from server.persona import default_persona_path, load_persona
+from server.pipeline.apology import APOLOGIES, apology, fault_of
+from server.pipeline.apology_clips import ApologyClips
+from server.pipeline.request import TurnRequest
+from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts
+from tests.pipeline.turns import kinds, play_turn
+from tests.virtual_time import in_virtual_time
+
+pytestmark = pytest.mark.unit
+
+WORDS = TurnRequest("desk", text="散歩に行こう")
+PERSONA = load_persona(default_persona_path())
+
+
+def made(tts=None, persona=PERSONA, timeout_seconds=5.0):
+    async def make():
+        clips = ApologyClips()
+        await clips.make_for(persona, tts or FakeTts(), 24_000, timeout_seconds=timeout_seconds)
+        return clips
+
+    return in_virtual_time(make())
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (AsrError("x"), "not_heard"),
+        (AsrError("x", code="asr_timeout", retryable=True), "not_heard"),
+        (VadError("x"), "not_heard"),
+        (LlmError("x", code="llm_timeout", retryable=True), "not_thought"),
+        (LlmError("x", code="llm_no_reply", retryable=True), "not_thought"),
+        (LlmError("x", code="llm_unreachable", retryable=True), "not_thought"),
+        (LlmError("x", code="llm_rate_limited", retryable=True), "busy"),
+        (LlmError("x", code="llm_overloaded", retryable=True), "busy"),
+        (LlmError("x", code="llm_context_overflow"), "too_long"),
+        (LlmError("x", code="llm_unauthorized"), "out_of_order"),
+        (StackChanError("x"), "out_of_order"),
+    ],
+)
+def test_each_fault_has_its_sentence(error, fault):
+    assert fault_of(error) == fault
+
+
+def test_asking_again_is_offered_only_where_it_may_help():
+    offers = {fault for fault, texts in APOLOGIES.items() if "again" in texts["en"]}
+    assert offers == {"not_thought", "busy"}
+    assert {fault for fault, texts in APOLOGIES.items() if "もう一回" in texts["ja"]} == {"not_thought"}
+
+
+def test_every_sentence_exists_in_both_languages_and_none_twice():
+    for language in ("ja", "en"):
+        sentences = [texts[language] for texts in APOLOGIES.values()]
+        assert len(set(sentences)) == len(sentences) == 5
+    assert apology("busy", "fr") == APOLOGIES["busy"]["en"]
+
+
+def test_clips_are_spoken_doubtfully_in_the_personas_languages_at_the_speech_rate():
+    tts = FakeTts()
+    clips = made(tts)
+    assert {request.emotion for request in tts.spoken} == {"doubt"}
+    assert [request.language for request in tts.spoken] == ["ja", "en"] * 5
+    for fault in APOLOGIES:
+        for language in ("ja", "en"):
+            clip = clips.find(fault, language)
+            assert clip is not None
+            assert clip.dtype == np.int16
+    assert clips.find("busy", "fr") is None
+    only = made(persona=replace(PERSONA, languages=("en",)))
+    assert only.find("busy", "ja") is None
+    assert only.find("busy", "en") is not None
+
+
+def test_a_clip_is_as_long_as_its_voice_was():
+    clips = made(FakeTts(chunks=[AudioChunk(np.ones(48_000, np.int16), 48_000)] * 2))
+    assert len(clips.find("not_heard", "ja")) == 48_000
+
+
+@pytest.mark.parametrize(
+    "tts",
+    [
+        FakeTts(error=TtsError("hoarse")),
+        FakeTts(error=ValueError("defect")),
+        FakeTts(chunks=[]),
+        FakeTts(chunks=[None]),
+        FakeTts(wait=asyncio.Event()),
+    ],
+)
+def test_a_voice_that_fails_is_told_once_and_ends_the_making(tts, caplog):
+    clips = made(tts)
+    assert clips.find("not_heard", "ja") is None
+    assert len(tts.spoken) == 1
+    assert [record.levelname for record in caplog.records if "not prepared" in record.message] == ["WARNING"]
+
+
+def test_the_start_waits_only_a_moment_for_a_slow_voice_which_goes_on():
+    class Slow(FakeTts):
+        async def synthesize(self, request):
+            await asyncio.sleep(2)
+            yield AudioChunk(np.ones(480, np.int16), 48_000)
+
+    async def scenario():
+        loop, clips = asyncio.get_running_loop(), ApologyClips()
+        making = asyncio.create_task(clips.make_for(PERSONA, Slow(), 24_000, timeout_seconds=5))
+        await clips.wait(3)
+        waited = loop.time()
+        await making
+        await clips.wait(3)
+        return waited, loop.time(), clips.find("out_of_order", "en") is not None
+
+    assert in_virtual_time(scenario()) == (3, 20, True)
+
+
+@pytest.mark.parametrize("tts", [FakeTts(), FakeTts(error=TtsError("gone since")), FakeTts(wait=asyncio.Event())])
+def test_a_clip_is_said_without_the_voice(tts):
+    clips = made()
+    played = play_turn(asr=FakeAsr(error=AsrError("x")), tts=tts, controller={"clips": clips})
+    expected = clips.find("not_heard", "ja")
+    said = [event.chunk.samples for event in kinds(played.events, SpeechProduced)]
+    assert np.array_equal(np.concatenate(said), expected)
+    assert played.result.speech_duration_ms == round(len(expected) / 24)
+    assert (played.trace["apology"], played.seconds) == ("clip", 0)
+    assert tts.spoken == []
+    assert played.spoken == [APOLOGIES["not_heard"]["ja"]]
+    assert played.result.error.code == "asr_failed"
+
+
+@pytest.mark.parametrize(("text", "language"), [("散歩に行こう", "ja"), ("Let us go for a walk", "en")])
+def test_the_clip_is_in_the_language_of_the_speaker(text, language):
+    clips = made()
+    llm = FakeLlm(scripts=[[LlmError("x", code="llm_context_overflow")]])
+    played = play_turn(TurnRequest("desk", text=text), llm=llm, controller={"clips": clips})
+    assert played.samples == len(clips.find("too_long", language))
+    assert played.result.reply == APOLOGIES["too_long"][language]
+
+
+def test_without_a_clip_the_apology_is_spoken_live():
+    tts = FakeTts()
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[LlmError("x")]]), tts=tts)
+    assert played.trace["apology"] == "live"
+    assert [(request.text, request.emotion) for request in tts.spoken] == [(APOLOGIES["out_of_order"]["ja"], "doubt")]
+    assert played.result.speech_duration_ms
+
+
+def test_without_clip_and_voice_the_apology_is_text():
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[LlmError("x")]]), tts=FakeTts(error=TtsError("hoarse")))
+    result = played.result
+    assert (result.reply, result.speech_duration_ms) == (APOLOGIES["out_of_order"]["ja"], None)
+    assert (result.error.code, played.trace["apology"]) == ("llm_failed", "none"), "the first fault is the one told"
+
+
+def test_a_persona_that_knows_no_doubt_apologises_neutrally():
+    persona = replace(PERSONA, emotions=tuple(e for e in PERSONA.emotions if e.id != "doubt"))
+    played = play_turn(WORDS, persona=persona, llm=FakeLlm(scripts=[[LlmError("x")]]))
+    assert played.result.emotion == "neutral"

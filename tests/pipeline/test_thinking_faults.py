@@ -1,0 +1,240 @@
+"""A model that fails: asked again once where that may help, within one time-out; else a spoken apology."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from server.context.session_turns import Exchange, SessionTurns
+from server.engines.base import LlmDone, LlmText
+from server.errors import LlmError, StorageError
+from server.events import FaceChosen
+from server.pipeline.apology import APOLOGIES
+from server.pipeline.request import TurnRequest
+from tests.fakes.engines import FakeLlm, answer
+from tests.pipeline.turns import NOW, SETTINGS, TURN, kinds, play_turn
+
+pytestmark = pytest.mark.unit
+
+WORDS = TurnRequest("desk", text="左を見て")
+REPLY = "今日はいい天気だから、散歩に行こうよ。"
+
+
+def passing(code="llm_unreachable", **more):
+    return LlmError("it may pass", code=code, retryable=True, **more)
+
+
+def assert_apology(played, fault, code, language="ja"):
+    result = played.result
+    assert (result.status, result.outcome, result.error.code) == ("failed", "failed", code)
+    assert (result.reply, result.emotion) == (APOLOGIES[fault][language], "doubt")
+    assert played.spoken == [APOLOGIES[fault][language]]
+    assert result.speech_duration_ms
+    assert [words.text for words in played.journal.heard_words] == [result.transcript], "the user's words are stored"
+    assert played.journal.log.index("heard") < played.journal.log.index("SpeechProduced")
+    assert kinds(played.events, FaceChosen)[-1] == FaceChosen(384, "doubt")
+    assert played.states[-2:] == ["speaking", "idle"]
+    assert played.trace["error"] == {"code": code, "retryable": result.error.retryable}
+
+
+# The second try
+
+
+def test_an_error_that_may_pass_is_tried_once_more():
+    llm = FakeLlm(scripts=[[passing()], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply, played.result.error) == ("ok", REPLY, None)
+    assert len(llm.requests) == 2
+    assert llm.requests[0] == llm.requests[1]
+    assert played.trace["llm_retries"] == 1
+    assert "apology" not in played.trace
+    assert [span["name"] for span in played.trace["spans"] if span["name"] == "llm"] == ["llm", "llm"]
+
+
+def test_there_is_one_second_try_and_no_third():
+    llm = FakeLlm(scripts=[[passing()]])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "not_thought", "llm_unreachable")
+    assert len(llm.requests) == 2
+    assert played.trace["llm_retries"] == 1
+
+
+@pytest.mark.parametrize("code", ["llm_unauthorized", "llm_refused", "llm_failed"])
+def test_an_error_that_stays_is_not_tried_again(code):
+    llm = FakeLlm(scripts=[[LlmError("no", code=code)]])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "out_of_order", code)
+    assert len(llm.requests) == 1
+    assert "llm_retries" not in played.trace
+
+
+@pytest.mark.parametrize("wanted", [0.0, 1.5, 2.0])
+def test_a_short_wait_that_the_endpoint_asks_for_is_kept(wanted):
+    llm = FakeLlm(scripts=[[passing("llm_rate_limited", retry_after_seconds=wanted)], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert played.result.outcome == "ok"
+    assert played.seconds == wanted
+
+
+@pytest.mark.parametrize("wanted", [2.1, 30, 86_400, float("inf")])
+def test_a_long_wait_is_an_apology_at_once(wanted):
+    llm = FakeLlm(scripts=[[passing("llm_rate_limited", retry_after_seconds=wanted)], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "busy", "llm_rate_limited")
+    assert (len(llm.requests), played.seconds) == (1, 0)
+
+
+def test_a_wait_that_leaves_no_time_to_think_is_not_begun():
+    llm = FakeLlm(scripts=[[3.5, passing("llm_overloaded", retry_after_seconds=1.0)], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "busy", "llm_overloaded")
+    assert played.seconds == 3.5
+
+
+def test_both_tries_share_one_time_out():
+    llm = FakeLlm(scripts=[[3, passing()], [asyncio.Event()]])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "not_thought", "llm_timeout")
+    assert (played.seconds, len(llm.requests), llm.cancelled) == (5, 2, 1)
+
+
+def test_a_model_silent_to_its_time_out_costs_it_once():
+    llm = FakeLlm(scripts=[[asyncio.Event()]])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "not_thought", "llm_timeout")
+    assert (played.seconds, len(llm.requests), llm.cancelled) == (5, 1, 1)
+
+
+# What is out stays out
+
+
+@pytest.mark.parametrize("text", ['{"emotion":"sad","action":"', '{"emotion":"sad","action":"none","rep'])
+def test_after_the_face_has_moved_nothing_is_tried_again(text):
+    llm = FakeLlm(scripts=[[LlmText(text), passing("llm_cut")], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "not_thought", "llm_cut")
+    assert len(llm.requests) == 1
+
+
+def test_text_of_which_nothing_is_out_is_forgotten_and_tried_again():
+    llm = FakeLlm(scripts=[[LlmText('{"emotion":"sa'), passing("llm_cut")], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply, played.result.emotion) == ("ok", REPLY, "happy")
+    assert kinds(played.events, FaceChosen) == [FaceChosen(384, "happy")]
+
+
+def test_words_that_were_spoken_stand_and_are_never_said_twice():
+    begun = LlmText('{"emotion":"sad","action":"none","reply":"それは残念だったね、でも')
+    llm = FakeLlm(scripts=[[begun, passing("llm_cut")], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply) == ("ok", "それは残念だったね、でも")
+    assert played.spoken == ["それは残念だったね、", "でも"]
+    assert played.trace["llm_error"] == "llm_cut"
+    assert len(llm.requests) == 1
+
+
+def test_a_model_that_hangs_in_its_answer_leaves_what_it_said():
+    llm = FakeLlm(
+        scripts=[[LlmText('{"emotion":"sad","action":"none","reply":"それは残念だったね、'), asyncio.Event()]]
+    )
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply) == ("ok", "それは残念だったね、")
+    assert (played.trace["llm_error"], played.seconds) == ("llm_timeout", 5)
+
+
+# Defects
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("左を見て"), ZeroDivisionError(), StorageError("x"), RuntimeError("boom")]
+)
+def test_whatever_the_engine_raises_is_an_apology(error):
+    llm = FakeLlm(scripts=[[error]])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "out_of_order", "llm_failed")
+    assert "左を見て" not in played.result.error.message
+
+
+@pytest.mark.parametrize("garbage", [None, "text", LlmText(None), LlmText(b"x"), {"text": "x"}, object()], ids=repr)
+def test_what_is_no_part_of_an_answer_is_an_apology(garbage):
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[garbage]]))
+    assert_apology(played, "out_of_order", "llm_failed")
+
+
+def test_an_engine_that_streams_nothing_at_all_is_an_apology():
+    class Broken(FakeLlm):
+        def generate(self, request):
+            return None
+
+    assert_apology(play_turn(WORDS, llm=Broken()), "out_of_order", "llm_failed")
+
+
+def test_a_tokenizer_that_fails_is_an_apology():
+    class Broken(FakeLlm):
+        async def count_tokens(self, text):
+            raise LlmError("no tokenizer")
+
+    assert_apology(play_turn(WORDS, llm=Broken()), "out_of_order", "llm_failed")
+
+
+def test_a_stream_that_does_not_close_holds_nothing_up():
+    class Clinging(FakeLlm):
+        async def generate(self, request):
+            try:
+                yield LlmText("{")
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.5)
+
+    played = play_turn(WORDS, llm=Clinging())
+    assert played.result.error.code == "llm_timeout"
+    assert played.seconds <= 6
+
+
+# A prompt that is too long
+
+
+def too_long():
+    return LlmError("the prompt has 9000 tokens", code="llm_context_overflow")
+
+
+def exchanges(count):
+    return SessionTurns(tuple(Exchange(f"前の話{n}", "うん。", "ja", NOW) for n in range(count)))
+
+
+def history_in(request):
+    text = "\n".join(message.content for message in request.messages)
+    return [n for n in range(12) if f"前の話{n}" in text]
+
+
+def test_a_prompt_that_is_too_long_loses_the_older_half_of_the_history_then_all_of_it():
+    llm = FakeLlm(scripts=[[too_long()], [too_long()], answer()])
+    settings = replace(SETTINGS, context_tokens=10_000)
+    played = play_turn(WORDS, turn=replace(TURN, history=exchanges(5)), llm=llm, settings=settings)
+    assert [history_in(request) for request in llm.requests] == [[0, 1, 2, 3, 4], [3, 4], []]
+    assert all("左を見て" in request.messages[-1].content for request in llm.requests)
+    assert (played.result.outcome, played.trace["llm_retries"]) == ("ok", 2)
+
+
+@pytest.mark.parametrize(("count", "calls"), [(0, 1), (1, 2), (4, 3)])
+def test_words_that_are_too_long_by_themselves_are_told_so(count, calls):
+    llm = FakeLlm(scripts=[[too_long()]])
+    played = play_turn(WORDS, turn=replace(TURN, history=exchanges(count)), llm=llm)
+    assert_apology(played, "too_long", "llm_context_overflow")
+    assert len(llm.requests) == calls
+
+
+def test_an_english_speaker_gets_english_apologies():
+    played = play_turn(TurnRequest("desk", text="Look left"), llm=FakeLlm(scripts=[[passing()]]))
+    assert_apology(played, "not_thought", "llm_unreachable", "en")
+
+
+def test_the_trace_counts_every_call_and_ends_with_done():
+    first = [LlmText(""), LlmDone("stop", 50, 10, 1)]
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[first, answer()]))
+    assert played.trace["llm"] == {"calls": 2, "prompt_tokens": 150, "cached_tokens": 100, "completion_tokens": 21}
+    marks = played.trace["marks"]
+    assert list(marks)[-1] == "done"
+    assert marks["done"] == max(marks.values())

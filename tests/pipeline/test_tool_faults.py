@@ -1,0 +1,153 @@
+"""A tool that fails, memory above all: the answer goes on without it and knows so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from server.engines.base import LlmDone, LlmToolCall, ToolSpec
+from server.errors import EmbeddingError, NotFoundError, RequestError, StorageError
+from server.memory.tools import SearchMemory
+from server.pipeline.request import TurnRequest
+from server.pipeline.tool_loop import TOOL_TIMEOUT_SECONDS, UNREACHABLE
+from tests.fakes.engines import FakeLlm, answer
+from tests.pipeline.turns import play_turn
+
+pytestmark = pytest.mark.unit
+
+WORDS = TurnRequest("desk", text="前に買ったPC、なんだっけ？")
+CALL = [LlmToolCall("search_memory", {"query": "PC"}, "call-1"), LlmDone("tool_calls")]
+
+
+class Odd:
+    """A tool that does what the test says."""
+
+    spec = ToolSpec("search_memory", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
+
+    def __init__(self, given):
+        self.given = given
+        self.asked = []
+
+    async def run(self, arguments):
+        self.asked.append(arguments)
+        if isinstance(self.given, BaseException):
+            raise self.given
+        if isinstance(self.given, asyncio.Event):
+            await self.given.wait()
+        return self.given
+
+
+def play(tool, *calls):
+    llm = FakeLlm(scripts=[*(calls or (CALL,)), answer()])
+    return play_turn(WORDS, llm=llm, tools=[tool]), llm
+
+
+def assert_answered(played, errors):
+    assert (played.result.outcome, played.result.error) == ("ok", None)
+    assert played.result.reply == "今日はいい天気だから、散歩に行こうよ。"
+    assert played.journal.heard_words
+    assert played.trace.get("tool_errors", 0) == errors
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        StorageError("disk"),
+        EmbeddingError("no vectors"),
+        KeyError("秘密"),
+        TimeoutError(),
+        asyncio.CancelledError(),
+        None,
+        3,
+        {"memories": {1, 2}},
+        {"memories": object()},
+        {"text": "x" * 1_000_000},
+    ],
+    ids=repr,
+)
+def test_memory_that_fails_is_told_to_the_model_which_answers_without_it(given):
+    played, llm = play(Odd(given))
+    assert_answered(played, errors=1)
+    assert played.result.tool_calls[0]["result"] == {"error": UNREACHABLE}
+    told = llm.requests[1].messages[-1]
+    assert (told.role, told.call_id) == ("tool", "call-1")
+    assert "cannot be reached right now" in told.content
+    assert "秘密" not in told.content
+    assert played.result.memory["searched"] is True
+
+
+def test_memory_that_hangs_is_waited_for_a_bounded_time():
+    played, _ = play(Odd(asyncio.Event()))
+    # The settings of the test let the model think for as long as a tool may take, so nothing is left to answer.
+    assert played.seconds == TOOL_TIMEOUT_SECONDS
+    from dataclasses import replace
+
+    from tests.pipeline.turns import SETTINGS
+
+    llm = FakeLlm(scripts=[CALL, answer()])
+    played = play_turn(WORDS, llm=llm, tools=[Odd(asyncio.Event())], settings=replace(SETTINGS, llm_timeout_seconds=60))
+    assert_answered(played, errors=1)
+    assert played.seconds == TOOL_TIMEOUT_SECONDS
+    assert played.result.tool_calls[0]["result"] == {"error": UNREACHABLE}
+
+
+@pytest.mark.parametrize("error", [RequestError("query must be a text"), NotFoundError("there is no such memory")])
+def test_arguments_that_can_be_repaired_come_back_with_what_is_wrong(error):
+    played, llm = play(Odd(error))
+    assert_answered(played, errors=1)
+    assert error.message in llm.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": 3}, {"query": "  "}, {"other": "x"}])
+def test_the_memory_search_itself_says_what_is_wrong_with_its_arguments(arguments):
+    async def find(query):
+        raise AssertionError("not reached")
+
+    call = [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")]
+    played, _ = play(SearchMemory(find), call)
+    assert_answered(played, errors=1)
+    assert "query" in played.result.tool_calls[0]["result"]["error"]
+
+
+@pytest.mark.parametrize("arguments", [None, "PC", ["PC"], 3])
+def test_arguments_that_are_no_object_are_refused(arguments):
+    tool = Odd({"memories": []})
+    played, _ = play(tool, [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")])
+    assert_answered(played, errors=1)
+    assert tool.asked == []
+    assert played.result.tool_calls[0]["arguments"] == {}
+
+
+def test_a_name_that_is_no_tool_is_told_which_there_are():
+    played, _ = play(Odd({}), [LlmToolCall("fly", {}), LlmDone("tool_calls")])
+    assert_answered(played, errors=1)
+    assert "search_memory" in played.result.tool_calls[0]["result"]["error"]
+
+
+def test_a_flood_of_calls_is_bounded():
+    tool = Odd({"memories": []})
+    flood = [*[LlmToolCall("search_memory", {"query": str(n)}) for n in range(500)], LlmDone("tool_calls")]
+    played, _ = play(tool, flood)
+    assert_answered(played, errors=0)
+    assert len(tool.asked) == 8
+
+
+def test_every_call_is_a_span_of_the_trace():
+    played, _ = play(Odd({"memories": []}))
+    names = [span["name"] for span in played.trace["spans"]]
+    assert names[:3] == ["llm", "tool", "llm"]
+    assert all(span["end_ms"] is not None for span in played.trace["spans"])
+    assert "tool_errors" not in played.trace
+
+
+def test_a_second_try_runs_no_tool_twice():
+    from server.errors import LlmError
+
+    tool = Odd({"memories": []})
+    cut = [LlmError("cut", code="llm_cut", retryable=True)]
+    played, llm = play(tool, CALL, cut)
+    assert_answered(played, errors=0)
+    assert len(tool.asked) == 1
+    assert llm.requests[1].messages == llm.requests[2].messages
+    assert len(played.result.tool_calls) == 1
