@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from server.config import Settings, load_settings
+from server.config import Settings, describe_settings, load_settings
 from server.engines.base import LlmMessage, LlmRequest, LlmToolCall, ToolSpec
 from server.engines.llm.openai_request import completion_body, endpoint_messages, estimated_tokens
 from server.engines.llm.presets import PRESETS, Endpoint, resolve_endpoint
@@ -292,3 +293,32 @@ def test_tokens_are_estimated_on_the_high_side(text, tokens):
 
 def test_a_long_text_is_estimated_at_once():
     assert estimated_tokens("あ" * 100_000) == 100_000
+
+
+# --- the page ---
+
+PAGE = (Path(__file__).parents[2] / "docs" / "endpoints.md").read_text(encoding="utf-8")
+
+
+def test_the_page_tells_each_presets_address_model_and_key():
+    for name, preset in PRESETS.items():
+        assert f"`{preset.base_url}`" in PAGE.replace("`,", "`"), name
+        assert f"PRESET={name}" in PAGE, name
+        assert preset.model is None or f"`{preset.model}`" in PAGE, name
+        assert preset.key_variable is None or f'API_KEY="${preset.key_variable}"' in PAGE, name
+
+
+def test_the_page_tells_how_each_preset_turns_thinking_off():
+    for name, preset in PRESETS.items():
+        row = next(line for line in PAGE.splitlines() if line.startswith("|") and f"`{name}`" in line)
+        ((field, value),) = preset.thinking_off.items()
+        written = json.dumps(dict(value) if field == "chat_template_kwargs" else value)
+        assert f"`{field}: {written}`" in row, name
+
+
+def test_the_page_names_only_settings_and_codes_that_exist():
+    assert set(re.findall(r"STACKCHAN_[A-Z_]+", PAGE)) <= {row.env for row in describe_settings()}
+    codes = set(re.findall(r"^\| `([a-z_]+)`", PAGE, re.MULTILINE)) - set(PRESETS)
+    sources = "".join(path.read_text(encoding="utf-8") for path in (Path(__file__).parents[2] / "server").rglob("*.py"))
+    assert {code for code in codes if f'"{code}"' not in sources} == set()
+    assert {"llm_unreachable", "llm_cut", "llm_overloaded"} <= codes
