@@ -54,7 +54,8 @@ _MAX_READ_FAILURES = 8
 _ID3_HEADER = re.compile(rb"ID3[^\xff][^\xff](.)([\0-\x7f]{4})", re.DOTALL)
 _ID3_HEADER_BYTES = 10
 _ID3_FOOTER = 0x10
-_ID3_IN_RIFF = re.compile(rb"(?<=[iI][dD]3 .{4})ID3", re.DOTALL)
+_MAX_RIFF_CHUNKS = 200
+_MAX_FORMAT_BYTES = 1_024
 
 ACCEPTED_FORMATS = "WAV, FLAC, Ogg-Opus, MP3, or raw 16-bit little-endian PCM as audio/pcm;rate=16000"
 
@@ -93,7 +94,7 @@ def decode_upload(data: bytes, content_type: str | None, *, max_seconds: float) 
                 code="audio_unsupported",
                 hint=f"Send {ACCEPTED_FORMATS}.",
             )
-        _decode_container(data, container, intake)
+        _decode_container(_only_sound(data) if container == "wav" else data, container, intake)
     return intake.finish()
 
 
@@ -131,7 +132,8 @@ class _Intake:
                 code="audio_too_long",
                 hint="Send a shorter one.",
             )
-        mono = _to_float(interleaved).mean(axis=1, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused just below
+            mono = _to_float(interleaved).mean(axis=1, dtype=np.float32)
         if not np.isfinite(mono).all():
             raise AudioError("The recording holds values that are not numbers (NaN or infinity).")
         self._pieces.append(self._resampler.push(mono))
@@ -151,8 +153,7 @@ def _to_float(samples: NDArray[np.generic]) -> Samples:
         return (samples.astype(np.float32) - 128.0) / 128.0
     if np.issubdtype(samples.dtype, np.integer):
         return samples.astype(np.float32) / np.float32(2 ** (8 * samples.dtype.itemsize - 1))
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinity, which `_Intake` refuses
-        return samples.astype(np.float32)
+    return samples.astype(np.float32)  # a float64 beyond float32 becomes infinity, which `_Intake` refuses
 
 
 def _parse_content_type(content_type: str | None) -> tuple[str, dict[str, str]]:
@@ -177,7 +178,7 @@ def _sniff(data: bytes) -> Container | None:
 
 
 def _without_id3(data: bytes) -> tuple[bytes, bool]:
-    """The recording without the ID3v2 tags before it or inside RIFF, and whether one stood before it.
+    """The recording without the ID3v2 tags before it, and whether there was one.
 
     A tag says nothing about the sound, and its frames may be compressed: FFmpeg unpacks 200 kB to 200 MB, many times
     in one upload.
@@ -188,10 +189,35 @@ def _without_id3(data: bytes) -> tuple[bytes, bool]:
         for seven_bits in found[2]:
             size = size << 7 | seven_bits
         start += _ID3_HEADER_BYTES + size + (_ID3_HEADER_BYTES if flags & _ID3_FOOTER else 0)
-    data = data[start:]
-    if data[8:12] == b"WAVE":
-        data = _ID3_IN_RIFF.sub(b"\0\0\0", data)
-    return data, start > 0
+    return data[start:], start > 0
+
+
+def _only_sound(wav: bytes) -> bytes:
+    """A WAV file reduced to its format and its first samples, with sizes that are true.
+
+    Every other chunk is left out: FFmpeg reserves and clears whatever a title claims to need (1.4 GB for 13 kB), and
+    unpacks ID3 tags here too.
+    """
+    if wav[:4] == b"RIFX":  # FFmpeg would read its samples the wrong way round
+        raise AudioError(
+            "Big-endian WAV is not taken here.", code="audio_unsupported", hint=f"Send {ACCEPTED_FORMATS}."
+        )
+    kept = [b"RIFF", b"\xff\xff\xff\xff", wav[8:12]]
+    position = 12
+    for _ in range(_MAX_RIFF_CHUNKS):
+        name, start = wav[position : position + 4], position + 8
+        size = int.from_bytes(wav[position + 4 : start], "little")
+        if name == b"data":
+            # A stream says 0, or all bits set: then everything that follows is sound.
+            content = wav[start : start + size] if 0 < size < _UNKNOWN_LENGTH else wav[start:]
+            return b"".join([*kept, name, len(content).to_bytes(4, "little"), content])
+        if name == b"fmt ":
+            content = wav[start : min(start + size, start + _MAX_FORMAT_BYTES)]
+            kept += [name, len(content).to_bytes(4, "little"), content, b"\0" * (len(content) % 2)]
+        position = start + size + size % 2
+        if position >= len(wav):
+            break
+    return b"".join(kept)
 
 
 def _decode_raw(data: bytes, parameters: dict[str, str], intake: _Intake) -> None:

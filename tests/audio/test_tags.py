@@ -1,4 +1,4 @@
-"""ID3 tags: they may stand before or inside a recording, and never cost what they claim to hold."""
+"""What else a recording holds beside sound (tags, titles, other chunks) changes nothing and costs nothing."""
 
 from __future__ import annotations
 
@@ -87,6 +87,78 @@ def test_a_tag_without_a_recording_is_invalid(data: bytes) -> None:
     assert caught.value.code in ("audio_invalid", "audio_empty")
 
 
+def lying_title(size: int, *, before: bool = True) -> bytes:
+    """A WAV whose software title, and the list it stands in, claim to be so long."""
+    wav = encode_wav(pcm(tone(0.5)), RATE_HZ)
+    title = b"LIST" + struct.pack("<I", min(size + 12, 0xFFFFFFFF)) + b"INFOISFT" + struct.pack("<I", size) + b"Lavf62"
+    inner = wav[12:36] + title + wav[36:] if before else wav[12:] + title
+    return b"RIFF" + struct.pack("<I", 0xFFFFFFF0) + b"WAVE" + inner
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("chunk", "content"),
+    [
+        (b"LIST", b"INFOISFT" + struct.pack("<I", 4) + b"abc\0"),
+        (b"bext", bytes(602)),
+        (b"fact", struct.pack("<I", 8_000)),
+        (b"junk", b"data" * 25),
+        (b"\xff\0\xff\0", b"odd"),
+        (b"LIST", b""),
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_other_chunks_of_a_wav_change_nothing(chunk: bytes, content: bytes, before: bool) -> None:
+    decoded = decode_upload(inside_wav(chunk, content, before=before), None, max_seconds=2)
+    np.testing.assert_array_equal(decoded, decode_upload(RECORDINGS["wav"], None, max_seconds=2))
+
+
+@pytest.mark.unit
+def test_the_64_bit_form_of_wav_is_read() -> None:
+    wav = RECORDINGS["wav"]
+    sizes = b"ds64" + struct.pack("<IQQQI", 28, len(wav) + 28, len(wav) - 44, 8_000, 0)
+    big = b"RF64\xff\xff\xff\xffWAVE" + sizes + wav[12:36] + b"data\xff\xff\xff\xff" + wav[44:]
+    np.testing.assert_array_equal(decode_upload(big, None, max_seconds=2), decode_upload(wav, None, max_seconds=2))
+
+
+@pytest.mark.unit
+def test_the_big_endian_form_of_wav_is_refused() -> None:
+    """FFmpeg would read its samples the wrong way round, which is loud noise."""
+    form = struct.pack(">HHIIHH", 1, 1, RATE_HZ, 2 * RATE_HZ, 2, 16)
+    sound = pcm(tone(0.5)).astype(">i2").tobytes()
+    chunks = b"fmt " + struct.pack(">I", 16) + form + b"data" + struct.pack(">I", len(sound)) + sound
+    with pytest.raises(AudioError) as caught:
+        decode_upload(b"RIFX" + struct.pack(">I", 4 + len(chunks)) + b"WAVE" + chunks, None, max_seconds=2)
+    assert caught.value.code == "audio_unsupported"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "data",
+    [
+        RECORDINGS["wav"][:12] + b"junk\0\0\0\0" * 500_000 + RECORDINGS["wav"][12:],
+        RECORDINGS["wav"][:36],
+        RECORDINGS["wav"][:12],
+        RECORDINGS["wav"][:12] + RECORDINGS["wav"][36:],
+        RECORDINGS["wav"][:16] + b"\xff\xff\xff\xff" + RECORDINGS["wav"][20:],
+    ],
+    ids=["half a million chunks", "no samples", "no chunk", "no format", "a format without end"],
+)
+def test_a_wav_whose_chunks_lead_nowhere_is_invalid(data: bytes) -> None:
+    with pytest.raises(AudioError) as caught:
+        decode_upload(data, None, max_seconds=2)
+    assert caught.value.code in ("audio_invalid", "audio_empty")
+
+
+@pytest.mark.unit
+def test_opposite_infinities_are_no_sound() -> None:
+    pair = np.array([np.inf, -np.inf] * 100, "<f4").tobytes()
+    form = struct.pack("<HHIIHH", 3, 2, RATE_HZ, 8 * RATE_HZ, 8, 32)
+    chunks = b"fmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", len(pair)) + pair
+    with pytest.raises(AudioError, match="not numbers"):
+        decode_upload(b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks, None, max_seconds=2)
+
+
 MEASURE = """
 import resource, sys
 from server.audio.codec import decode_upload
@@ -115,11 +187,18 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         tag(packed(b"TXXX", 200, b"\0")) + RECORDINGS["mp3"],
         inside_wav(b"id3 ", BOMB, before=True),
         inside_wav(b"ID3 ", BOMB, before=False),
-        inside_wav(b"id3 ", BOMB, before=True).replace(b"RIFF", b"RIFX", 1),
+        lying_title(1_400_000_000),
+        lying_title(1_400_000_000, before=False),
+        lying_title(0x7FFFFFFF),
+        lying_title(0xFFFFFFF0),
+        encode_wav(pcm(tone(0.5)), RATE_HZ).replace(b"fmt \x10\0\0\0", b"fmt \x10\0\0\x70"),
     ],
-    ids=["mp3", "two", "flac", "wav", "picture", "text", "before samples", "after samples", "big-endian"],
+    ids=[
+        *("mp3", "two", "flac", "wav", "picture", "text", "before samples", "after samples"),
+        *("title", "title after", "title of 2 GB", "title of 4 GB", "format"),
+    ],
 )
-def test_a_tag_that_unpacks_to_200_megabytes_is_never_unpacked(data: bytes) -> None:
+def test_what_is_no_sound_takes_no_memory(data: bytes) -> None:
     assert len(data) < 1_000_000
     done = subprocess.run([sys.executable, "-c", MEASURE], input=data, capture_output=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr.decode()

@@ -106,7 +106,8 @@ class _Crowd:
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx2.Timeout(_PATIENCE_SECONDS),
-            limits=httpx2.Limits(max_connections=2 * count + 8),
+            # A connection that lay idle may be closed by the server in the moment it is used again.
+            limits=httpx2.Limits(max_connections=2 * count + 8, keepalive_expiry=1.0),
         )
 
     async def run(self) -> Report:
@@ -141,8 +142,12 @@ class _Crowd:
         if kind == 2:
             headers["Idempotency-Key"] = f"{self._mark}-{number}"
         copies = 2 if kind == 2 else 1
-        answers = await asyncio.gather(*(self._post(number, headers) for _ in range(copies)))
-        waits = [await self._judge(device, answer, later=later) for answer in answers]
+        try:
+            answers = await asyncio.gather(*(self._post(number, headers) for _ in range(copies)))
+            waits = [await self._judge(device, answer, later=later) for answer in answers]
+        except httpx2.TransportError as error:
+            self._report.broken.append(f"{device}: no answer: {error!r}")
+            return None
         if None in waits:
             self._done += 1
             self._on_progress(self._done, self._report.count)

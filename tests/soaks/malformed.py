@@ -34,7 +34,7 @@ DECLARED_SERVER_ERRORS = (503, 507)
 """Starting or stopping, and a full disk: told in the API's document."""
 RSS_GROWTH_MIB = 40.0
 """Allocators keep what the largest requests needed; a leak of 10 kB a request would be 100 MiB in 10,000."""
-PEAK_MIB = 400.0
+PEAK_MIB = 200.0
 """Above the memory after warm-up: four 4 MiB uploads of the most compact sound being decoded at once."""
 _SENDERS = 4
 _DEVICES = 200

@@ -83,20 +83,38 @@ def send(
                 time.sleep(pause_seconds)
         if malformed.ending == "leave":
             return []
-        received = _receive(connection, timeout_seconds if malformed.ending == "answer" else _PATIENCE_SECONDS)
+        heads = malformed.wire.startswith(b"HEAD ")
+        received = _receive(connection, timeout_seconds if malformed.ending == "answer" else _PATIENCE_SECONDS, heads)
     if not received and malformed.ending == "answer":
         raise TimeoutError("no answer")
-    return parse(received, heads=malformed.wire.startswith(b"HEAD "))
+    return parse(received, heads=heads)
 
 
-def _receive(connection: socket.socket, timeout_seconds: float) -> bytes:
-    """All bytes until the server closes or says nothing for so long."""
-    connection.settimeout(timeout_seconds)
+def _receive(connection: socket.socket, patience_seconds: float, heads: bool) -> bytes:
+    """All bytes until the server closes, or says nothing for so long between two answers."""
     received = bytearray()
     with contextlib.suppress(ConnectionResetError, TimeoutError):
-        while piece := connection.recv(65_536):
+        while True:
+            connection.settimeout(patience_seconds if _is_whole(received, heads) else ANSWER_SECONDS)
+            piece = connection.recv(65_536)
+            if not piece:
+                break
             received += piece
     return bytes(received)
+
+
+def _is_whole(received: bytes, heads: bool) -> bool:
+    """Whether no answer is half-way; a busy server sends a head some time before its body."""
+    if not received:
+        return True
+    if _HEAD_END not in received:
+        return False
+    last = parse(bytes(received), heads=heads)[-1:]
+    if heads or not last:
+        return True
+    if last[0].headers.get("transfer-encoding") == "chunked":
+        return received.endswith(b"0\r\n\r\n")
+    return len(last[0].body) >= int(last[0].headers.get("content-length", "0"))
 
 
 def parse(received: bytes, *, heads: bool = False) -> list[WireAnswer]:
