@@ -29,6 +29,8 @@ __all__ = ["Admission", "StartedTurn", "TurnRunner", "stopping"]
 
 _log = logging.getLogger(__name__)
 
+_MOST_EXPECTED_BACK = 1000
+
 
 class Admission:
     """A device's place, from before its upload until its turn is over. Leaving the block without a turn frees it."""
@@ -77,6 +79,7 @@ class TurnRunner:
         self._clock = clock
         self._monotonic = monotonic
         self._places: dict[str, Admission] = {}
+        self._sent_away: dict[str, float] = {}
         self._opening: dict[int, asyncio.Future[StartedTurn]] = {}
         self._live: dict[int, StartedTurn] = {}
         self._tasks: set[asyncio.Task[TurnResult]] = set()
@@ -119,11 +122,24 @@ class TurnRunner:
             waiting = len(self._places) - self._slots.held
             raise OverloadError(
                 f"The models are busy: {self._slots.held} turns run and {waiting} wait.",
-                retry_after_seconds=self._slots.seconds_for(waiting + 1),
+                retry_after_seconds=self._come_back_seconds(device_id, waiting),
             )
         admission = Admission(self, device_id, idempotency_key)
         self._places[device_id] = admission
         return admission
+
+    def _come_back_seconds(self, device_id: str, waiting: int) -> int:
+        """When a place should be free for one more, after those in line and those who were sent away before.
+
+        Told the same time, two hundred would all come back in the same second.
+        """
+        now = self._monotonic()
+        self._sent_away = {other: until for other, until in self._sent_away.items() if until > now}
+        self._sent_away.pop(device_id, None)
+        seconds = self._slots.seconds_for(waiting + len(self._sent_away) + 1)
+        if len(self._sent_away) < _MOST_EXPECTED_BACK:
+            self._sent_away[device_id] = now + seconds
+        return seconds
 
     def release(self, admission: Admission) -> None:
         if self._places.get(admission.device_id) is admission:

@@ -111,6 +111,21 @@ async def test_who_is_sent_away_can_come_back_after_the_time_it_was_told(serve):
         assert [(await ended(live, turn["turn_id"]))["outcome"] for turn in turns] == ["ok", "ok"]
 
 
+async def test_those_who_are_sent_away_are_not_all_told_to_come_at_once(serve):
+    gate = asyncio.Event()
+    env = ONE_PLACE | {"STACKCHAN_LIMITS__QUEUED_TURNS": "0"}
+    async with serve(llm=slow_llm(gate), env=env) as live:
+        turn = (await say(live, "desk")).json()
+        refused = [await say(live, f"d{n}") for n in range(5)]
+        again = await say(live, "d0")
+        gate.set()
+        await ended(live, turn["turn_id"])
+    seconds = [int(response.headers["retry-after"]) for response in refused]
+    assert seconds == sorted(seconds)
+    assert seconds[4] >= 4 * seconds[0]
+    assert int(again.headers["retry-after"]) >= seconds[4], "who asks too early goes to the end"
+
+
 async def test_refusals_come_before_the_body(serve):
     gate = asyncio.Event()
     env = ONE_PLACE | {"STACKCHAN_LIMITS__QUEUED_TURNS": "0"}
