@@ -232,7 +232,8 @@ CONVERSATION = (
 def test_system_text_stands_only_at_the_beginning():
     messages = endpoint_messages(CONVERSATION, native_tools=True)
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user", "assistant", "tool"]
-    assert messages[0]["content"] == "You are a robot.\nIt is Monday."
+    assert messages[0]["content"] == "You are a robot."
+    assert messages[1]["content"] == "[It is Monday.]\nやあ"
     assert messages[3]["content"] == "[It is Tuesday.]\nうちの猫は？"
 
 

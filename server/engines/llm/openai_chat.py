@@ -31,6 +31,9 @@ _MAX_TOOLS = 128
 _BODY_BYTES = 4 * 1024**2
 # Asking for the list of models must not add much to a turn that has failed already.
 _LIST_SECONDS = 3.0
+# A connection outlives a pause in the conversation: to a cloud a new one costs some 0.2 s. One that the endpoint has
+# closed meanwhile is noticed before it is used.
+_KEPT_SECONDS = 60.0
 # Without these a completion still works, more slowly or less exactly.
 _DISPENSABLE = ("stream_options", "response_format", "seed", "temperature")
 _NOT_SENT = (
@@ -71,7 +74,7 @@ class OpenAiChatLlm:
 
     async def start(self) -> None:
         """Make the client, and choose a model where none is named. An endpoint that is away is only a warning."""
-        self._client = await asyncio.to_thread(self._connect)
+        self._client = await asyncio.to_thread(_connect, self._endpoint, self._timeout)
         if self._model is None:
             try:
                 await self._model_name()
@@ -122,31 +125,6 @@ class OpenAiChatLlm:
         except LlmError as error:
             log.warning("the language model could not be warmed: %s", error)
 
-    def _connect(self) -> Any:
-        """The client; slow to import and to read certificates, so not on the event loop."""
-        import openai
-
-        # Only what the settings name: the client would add keys and accounts that the environment holds for another
-        # provider, and tell what machine this is. A redirect would carry what was said to a place nobody named.
-        nothing: Any = openai.omit
-        client = openai.AsyncOpenAI(
-            base_url=self._endpoint.base_url,
-            api_key="unused",  # the header comes from `_headers`
-            max_retries=0,
-            default_headers=dict.fromkeys(_NOT_SENT, nothing),
-            http_client=httpx2.AsyncClient(
-                timeout=self._timeout, trust_env=not self._endpoint.loopback, follow_redirects=False
-            ),
-        )
-        client.admin_api_key = None
-        return client
-
-    def _headers(self) -> dict[str, Any]:
-        """For every request: the client insists on a key unless its header is left out by name."""
-        import openai
-
-        return {"Authorization": openai.omit, **self._endpoint.headers()}
-
     # --- requests ---
 
     async def _chunks(self, request: LlmRequest) -> AsyncGenerator[Chunk, None]:
@@ -189,7 +167,7 @@ class OpenAiChatLlm:
         try:
             async with completions.create(
                 **{key: body[key] for key in known},
-                extra_headers=self._headers(),
+                extra_headers=_headers(self._endpoint),
                 extra_body={key: value for key, value in body.items() if key not in known},
             ) as response:
                 async with aclosing(self._read(response, private)) as chunks:
@@ -222,19 +200,11 @@ class OpenAiChatLlm:
             )
         async with aclosing(pieces):
             if kind == "application/json":
-                yield self._sound(whole_completion(await _whole(pieces)), private)
+                yield _sound(whole_completion(await _whole(pieces)), self._endpoint, private)
                 return
             async with aclosing(chunks_of(sse_data(pieces))) as chunks:
                 async for chunk in chunks:
-                    yield self._sound(chunk, private)
-
-    def _sound(self, chunk: Chunk, private: Sequence[str]) -> Chunk:
-        """The chunk, if it is not an error. Raises `LlmError`."""
-        if chunk.get("error"):
-            raise openai_errors.stream_error(chunk["error"], self._endpoint, private=private)
-        if "choices" not in chunk and ("message" in chunk or "code" in chunk):
-            raise openai_errors.stream_error(chunk, self._endpoint, private=private)
-        return chunk
+                    yield _sound(chunk, self._endpoint, private)
 
     async def _refusal(self, error: Any, body: Mapping[str, Any], private: Sequence[str]) -> LlmError | _FieldRefused:
         status, text = error.status_code, _text_of(error.response)
@@ -274,7 +244,7 @@ class OpenAiChatLlm:
         failure: LlmError
         try:
             async with asyncio.timeout(_LIST_SECONDS):
-                page = await self._client.models.list(extra_headers=self._headers())
+                page = await self._client.models.list(extra_headers=_headers(self._endpoint))
             listed = getattr(page, "data", None)
             return [model.id for model in listed or () if isinstance(getattr(model, "id", None), str)]
         except TimeoutError:
@@ -297,6 +267,45 @@ class _FieldRefused(Exception):
     def __init__(self, field: str) -> None:
         super().__init__(field)
         self.field = field
+
+
+def _connect(endpoint: Endpoint, timeout: httpx2.Timeout) -> Any:
+    """The client; slow to import and to read certificates, so not on the event loop."""
+    import openai
+
+    # Only what the settings name: the client would add keys and accounts that the environment holds for another
+    # provider, and tell what machine this is. A redirect would carry what was said to a place nobody named.
+    nothing: Any = openai.omit
+    client = openai.AsyncOpenAI(
+        base_url=endpoint.base_url,
+        api_key="unused",  # the header comes from `_headers`
+        max_retries=0,
+        default_headers=dict.fromkeys(_NOT_SENT, nothing),
+        http_client=httpx2.AsyncClient(
+            timeout=timeout,
+            limits=httpx2.Limits(keepalive_expiry=_KEPT_SECONDS),
+            trust_env=not endpoint.loopback,
+            follow_redirects=False,
+        ),
+    )
+    client.admin_api_key = None
+    return client
+
+
+def _headers(endpoint: Endpoint) -> dict[str, Any]:
+    """For every request: the client insists on a key unless its header is left out by name."""
+    import openai
+
+    return {"Authorization": openai.omit, **endpoint.headers()}
+
+
+def _sound(chunk: Chunk, endpoint: Endpoint, private: Sequence[str]) -> Chunk:
+    """The chunk, if it is not an error. Raises `LlmError`."""
+    if chunk.get("error"):
+        raise openai_errors.stream_error(chunk["error"], endpoint, private=private)
+    if "choices" not in chunk and ("message" in chunk or "code" in chunk):
+        raise openai_errors.stream_error(chunk, endpoint, private=private)
+    return chunk
 
 
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:

@@ -67,11 +67,9 @@ def endpoint_messages(messages: Sequence[LlmMessage], *, native_tools: bool) -> 
                 message["content"] = f"[{' '.join(notes)}]\n{message['content']}"
                 notes = []
             out.append(message)
-        elif not out:
+        elif not out and not notes:
             out.append(message)
-        elif len(out) == 1 and out[0]["role"] == "system":
-            out[0]["content"] += f"\n{message['content']}"
-        else:
+        else:  # the clock, for one: it must not change the prefix that a prompt cache knows
             notes.append(message["content"])
     if notes:
         out.append({"role": "user", "content": f"[{' '.join(notes)}]"})
