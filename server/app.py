@@ -245,7 +245,7 @@ async def _assemble(
         engines,
         persona,
         journal,
-        _turn_settings(settings),
+        turn_settings(settings),
         clock=clock,
         tools=tools,
         observers=(app.state.metrics.observe_turn, log_turn),
@@ -358,7 +358,8 @@ def _first_cause(error: BaseException) -> BaseException:
     return next((cause for cause in causes if isinstance(cause, StackChanError)), causes[0])
 
 
-def _turn_settings(settings: Settings) -> TurnSettings:
+def turn_settings(settings: Settings) -> TurnSettings:
+    """What a turn needs to know of the settings."""
     return TurnSettings(
         segmenter=SegmenterSettings(
             start_probability=settings.vad.threshold,
