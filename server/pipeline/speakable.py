@@ -19,7 +19,7 @@ _IS_JAPANESE = re.compile(f"[{JAPANESE}]")
 _WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+(?:['’-][A-Za-z\u00c0-\u024f]+)*")
 _CLAUSES = re.compile(
     r"(?<=[、。！？…\n])|(?<=[,;:] )|(?<=[,;:.])(?=[^\x00-\x7f])"
-    r"|(?<=[.!?] )(?<!No\. )(?<!no\. )(?<!Vol\. )(?<!vol\. )(?<![pP]\. )"
+    r"|(?<=[.!?] )(?<!Dr\. )(?<!Mr\. )(?<!Ms\. )(?<!Mrs\. )(?<!No\. )(?<!no\. )(?<!Vol\. )(?<!vol\. )(?<![pP]\. )"
 )
 
 _BRACKETS = re.compile(r"[()\[\]{}【】〈〉《》〔〕〖〗｛｝]+")

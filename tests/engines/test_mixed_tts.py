@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 import numpy as np
 import pytest
 
 from server.engines.base import SpeechRequest, TtsCapabilities
 from server.engines.tts.mixed import MixedTts, pause_after
-from server.engines.tts.scripts import Run
+from server.engines.tts.scripts import Run, split_runs
 from server.errors import ModelError, TtsError
 from server.events import AudioChunk
 
@@ -164,3 +164,33 @@ def test_no_voice_at_all_is_refused() -> None:
 )
 def test_pauses(text: str, last: bool, seconds: float) -> None:
     assert pause_after(Run(text, "ja"), last=last) == seconds
+
+
+class Reader:
+    """Reads every word as あ; remembers its life."""
+
+    def __init__(self) -> None:
+        self.life: list[str] = []
+
+    async def start(self) -> None:
+        self.life.append("start")
+
+    async def close(self) -> None:
+        self.life.append("close")
+
+    async def runs(self, text: str, language: str, readings: Mapping[str, str]) -> list[Run]:
+        self.life.append(text)
+        return split_runs(text, language, readings, lambda word: "あ")
+
+
+async def test_latin_words_are_read_by_the_reader_and_japanese_alone_does_not_ask_it(
+    japanese: Voice, english: Voice
+) -> None:
+    reader = Reader()
+    tts = MixedTts({"ja": japanese, "en": english}, {"StackChan": "スタックチャン"}, reader)
+    await tts.start()
+    assert len(await speak(tts, "StackChanがhelloと言った。今日はいい天気。")) == 2
+    await tts.close()
+    assert [request.text for request in japanese.said] == ["スタックチャンがあと言った。", "今日はいい天気。"]
+    assert english.said == []
+    assert reader.life == ["start", "StackChanがhelloと言った。", "close"]

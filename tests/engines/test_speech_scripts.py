@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.engines.tts.latin import CUSTOMARY, kana_of
 from server.engines.tts.scripts import (
     MAX_PIECE_CHARACTERS,
     MAX_TEXT_CHARACTERS,
@@ -56,6 +59,68 @@ def test_japanese_sentence_is_cut_by_script(text: str, expected: list[tuple[str,
     assert runs(text) == expected
 
 
+KANA = {
+    "Python": "パイソン", "Happy": "ハッピー", "birthday": "バースデー", "NASA": "ナサ", "IKEA": "イケア",
+    "Chat": "チャット",
+    "Amazon": "アマゾン", "Netflix": "ネットフリックス", "YouTube": "ユーチューブ", "iPhone": "アイフォン",
+    "Pro": "プロ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ぼくはPythonが好き", [("ja", "ぼくはパイソンが好き")]),
+        ("Happy birthdayの歌", [("ja", "ハッピーバースデーの歌")]),
+        ("StackChanとWi-Fiで", [("ja", "スタックチャンとワイファイで")]),
+        ("USBとHTTPとHDMI", [("ja", "ユーエスビーとエイチティーティーピーとエイチディーエムアイ")]),
+        ("NASAとIKEA", [("ja", "ナサとイケア")]),
+        ("ChatGPTと10 kmとx軸", [("ja", "チャットジーピーティーと10 kmとエックス軸")]),
+        ("iOSだよ", [("ja", "アイオーエスだよ")]),
+        ("AmazonとNetflixとYouTube", [("ja", "アマゾンとネットフリックスとユーチューブ")]),
+        ("iPhone 15 Proと3月", [("ja", "アイフォン 15 プロと3月")]),
+        ("the USB cableを持って", [("en", "the USB cable"), ("ja", "を持って")]),
+        ("彼はI love youと言った", [("ja", "彼は"), ("en", "I love you"), ("ja", "と言った")]),
+        ("「Thank you very much.」って言われた。", [("en", "Thank you very much"), ("ja", "って言われた。")]),
+        ("xyzzyと唱える", [("en", "xyzzy"), ("ja", "と唱える")]),
+        (
+            "I like 東京 and 大阪 very much.",
+            [("en", "I like"), ("ja", "東京"), ("en", "and"), ("ja", "大阪"), ("en", "very much.")],
+        ),
+    ],
+)
+def test_latin_words_of_a_japanese_sentence_are_said_in_kana_phrases_in_english(
+    text: str, expected: list[tuple[str, str]]
+) -> None:
+    language = "en" if text.startswith("I like") else "ja"
+    said = split_runs(speakable(text), language, READINGS, lambda word: KANA.get(word, ""))
+    assert [(run.language, run.text) for run in said] == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("Hello", "ハロー"),
+        ("COFFEE", "コーヒー"),
+        ("Wi-Fi", "ワイファイ"),
+        ("I’m", "アイム"),
+        ("Pokémon", "ポケモン"),
+        ("café", "カフェ"),
+        ("", ""),
+        ("'", ""),
+        ("h" * 21, ""),
+    ],
+)
+def test_customary_readings_come_before_the_model(word: str, expected: str) -> None:
+    assert kana_of(word) == expected
+
+
+def test_customary_readings_are_kana_of_plain_words() -> None:
+    for word, reading in CUSTOMARY.items():
+        assert re.fullmatch("[a-z]+", word)
+        assert all("ァ" <= character <= "ー" for character in reading)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -79,6 +144,7 @@ def test_english_sentence_keeps_its_numbers_and_lends_its_names(text: str, expec
         ("今日は good だね", "en", "ja"),
         ("？！", "en", "en"),
         ("123", "fr", "ja"),
+        ("AmazonとNetflixとYouTube", "ja", "ja"),
     ],
 )
 def test_whose_sentence_it_is(text: str, expected: str, language: str) -> None:

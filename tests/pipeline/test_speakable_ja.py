@@ -98,6 +98,7 @@ pytestmark = pytest.mark.unit
         ("No.3と№4", "ナンバー3とナンバー4"),
         ("#1", "ナンバー1"),
         ("第2回", "第2回"),
+        ("Dr. Leeが来た", "ドクターLeeが来た"),
         ("p.12", "12ページ"),
         ("iPhone 15", "iPhone 15"),
         # arithmetic

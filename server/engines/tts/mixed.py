@@ -15,7 +15,8 @@ import numpy as np
 from server.audio.levels import fade_edges, trim_silence
 from server.audio.resample import resample
 from server.engines.base import SpeechRequest, TtsCapabilities, TtsEngine
-from server.engines.tts.scripts import Run, pieces_to_speak, split_runs
+from server.engines.tts.latin import LatinReader
+from server.engines.tts.scripts import Run, has_latin, pieces_to_speak, split_runs
 from server.events import AudioChunk
 
 _KEEP_BEFORE_SECONDS = 0.02
@@ -32,17 +33,24 @@ _JOIN_PAUSE_SECONDS = 0.02
 class MixedTts:
     """Implements `TtsEngine` over one engine a language. `readings`: Latin words and their kana (persona.yaml).
 
+    `latin`: reads the other Latin words of a Japanese sentence as kana; without it the English engine says them.
     `engines`: by ISO 639-1 code; parts in a language without an engine are spoken by the first one.
     """
 
     name = "openjtalk-hibari"
     sample_rate_hz = 24_000
 
-    def __init__(self, engines: Mapping[str, TtsEngine], readings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        engines: Mapping[str, TtsEngine],
+        readings: Mapping[str, str] | None = None,
+        latin: LatinReader | None = None,
+    ) -> None:
         if not engines:
             raise ValueError("MixedTts needs at least one engine.")
         self._engines = dict(engines)
         self._readings = dict(readings or {})
+        self._latin = latin
         self._fallback = next(iter(self._engines))
         self.capabilities = TtsCapabilities(languages=tuple(self._engines), streams=True)
 
@@ -50,20 +58,21 @@ class MixedTts:
         try:
             for engine in self._engines.values():
                 await engine.start()
+            if self._latin is not None:
+                await self._latin.start()
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        await asyncio.gather(*(engine.close() for engine in self._engines.values()))
+        closing = [engine.close() for engine in self._engines.values()]
+        if self._latin is not None:
+            closing.append(self._latin.close())
+        await asyncio.gather(*closing)
 
     async def synthesize(self, request: SpeechRequest) -> AsyncGenerator[AudioChunk, None]:
         """One chunk for each part, int16 mono at 24 kHz. Nothing speakable yields nothing. Raises `TtsError`."""
-        runs = [
-            run
-            for piece in pieces_to_speak(request.text)
-            for run in split_runs(piece, request.language, self._readings)
-        ]
+        runs = [run for piece in pieces_to_speak(request.text) for run in await self._runs(piece, request.language)]
         for index, run in enumerate(runs):
             language = run.language if run.language in self._engines else self._fallback
             part = SpeechRequest(run.text, language, request.emotion)
@@ -73,6 +82,11 @@ class MixedTts:
                 shaped = self._shape(chunk, pause_seconds)
                 if len(shaped.samples):
                     yield shaped
+
+    async def _runs(self, piece: str, language: str) -> list[Run]:
+        if self._latin is not None and has_latin(piece):
+            return await self._latin.runs(piece, language, self._readings)
+        return split_runs(piece, language, self._readings)
 
     def _shape(self, chunk: AudioChunk, pause_seconds: float) -> AudioChunk:
         samples = resample(chunk.samples, chunk.sample_rate_hz, self.sample_rate_hz)

@@ -1,15 +1,16 @@
 """Which language speaks which part of a text, and what of it can be spoken at all.
 
 Pure text. Japanese and English are told apart by their scripts: Latin words in a Japanese sentence become kana where
-a reading is known, are spelled where they are abbreviations, and are left to an English voice where they are words.
-This module does not know any engine.
+a reading is known, are spelled where they are abbreviations, and are left to an English voice where they are a phrase.
+What is said instead of markup, links and emoji was decided before (`pipeline/speakable`): here only what would be read
+as rubbish is left out. This module does not know any engine.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from server.errors import TtsError
@@ -27,6 +28,10 @@ _JAPANESE_STRETCH = re.compile(
     f"[0-9]*[{_JAPANESE}](?:[{_JAPANESE}0-9、。・ー]*[{_JAPANESE}])?(?:[、。]|[,.!?](?![^ ]))?"
 )
 _BETWEEN_ENGLISH = re.compile(r"[\s,.&'’0-9-]*")
+_WORD_PARTS = re.compile(f"[A-Z]{{2,}}(?![a-z])|(?:(?![A-Z]{{2,}}(?![a-z]))[{_LATIN}’'])+")  # Chat, GPT
+_UNPRONOUNCEABLE = re.compile("(?=.*[B-DF-HJ-NP-TV-XZ]{3})[A-Z]{4}")  # HDMI, ISBN
+_PHRASE_WORDS = 3
+"""English words in a row that stay English in a Japanese sentence; fewer are said in kana."""
 
 _KEPT_SYMBOLS = frozenset("+-=%$¥€£&@#/<>~|°℃")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -66,6 +71,11 @@ class Run:
 def has_speech(text: str) -> bool:
     """Whether anything in `text` makes a sound: a letter of either language or a digit."""
     return _SPEAKABLE.search(text) is not None
+
+
+def has_latin(text: str) -> bool:
+    """Whether a Latin letter stands in `text`."""
+    return _IS_LATIN.search(text) is not None
 
 
 def speakable(text: str) -> str:
@@ -119,16 +129,19 @@ def sentences(text: str, max_characters: int) -> list[str]:
     return [piece for piece in pieces if has_speech(piece)]
 
 
-def split_runs(text: str, language: str, readings: Mapping[str, str]) -> list[Run]:
+def split_runs(
+    text: str, language: str, readings: Mapping[str, str], kana_of: Callable[[str], str] | None = None
+) -> list[Run]:
     """Cut speakable text into runs of one language, in order; empty when there is nothing to say.
 
     `language`: of the sentence as a whole, used where both scripts occur. `readings`: Latin words and their kana,
-    matched as whole words, without regard to case, the longest first; used in Japanese sentences only.
+    matched as whole words, without regard to case, the longest first; used in Japanese sentences only. `kana_of`: the
+    kana of any other word, "" for none; without it such words are English.
     """
     if not has_speech(text):
         return []
     if sentence_language(text, language) == "ja":
-        runs = _runs_of_japanese_sentence(_with_readings(text, readings))
+        runs = _runs_of_japanese_sentence(_with_readings(text, readings), kana_of)
     else:
         runs = _runs_of_english_sentence(text)
     return _merged(runs)
@@ -144,8 +157,9 @@ def sentence_language(text: str, expected: str) -> str:
         return "ja" if latin == 0 else "en"
     if expected == "en":
         return "en" if latin > japanese / 2 else "ja"
-    # A brand name alone can outweigh a short Japanese sentence; three words of it are English.
-    return "en" if latin > 2 * japanese and len(_WORD.findall(text)) >= 3 else "ja"
+    # Brand names alone can outweigh a short Japanese sentence; three words in a row are English.
+    longest = max(len(_WORD.findall(part)) for part in _IS_JAPANESE.split(text))
+    return "en" if latin > 2 * japanese and longest >= _PHRASE_WORDS else "ja"
 
 
 def _with_readings(text: str, readings: Mapping[str, str]) -> str:
@@ -157,7 +171,9 @@ def _with_readings(text: str, readings: Mapping[str, str]) -> str:
     return pattern.sub(lambda match: folded[match.group().casefold()], text)
 
 
-def _runs_of_japanese_sentence(text: str) -> list[Run]:
+def _runs_of_japanese_sentence(text: str, kana_of: Callable[[str], str] | None) -> list[Run]:
+    if kana_of is not None:
+        text = _with_kana(text, kana_of)
     words = list(_WORD.finditer(text))
     english = [_is_english_word(text, word) for word in words]
     # An abbreviation beside an English word belongs to the phrase: "the USB cable".
@@ -183,13 +199,46 @@ def _runs_of_japanese_sentence(text: str) -> list[Run]:
     return [*runs, Run(text[position:], "ja")]
 
 
+def _with_kana(text: str, kana_of: Callable[[str], str]) -> str:
+    """English words that are not part of a phrase become kana, those next to each other as one word."""
+    phrases: list[list[re.Match[str]]] = []
+    for word in _WORD.finditer(text):
+        if phrases and _BETWEEN_ENGLISH.fullmatch(text, phrases[-1][-1].end(), word.start()):
+            phrases[-1].append(word)
+        else:
+            phrases.append([word])
+    parts: list[str] = []
+    position = 0
+    for phrase in phrases:
+        if len(phrase) >= _PHRASE_WORDS and any(_is_english_word(text, word) for word in phrase):
+            continue
+        for word in phrase:
+            if not _is_english_word(text, word):
+                continue
+            between = text[position : word.start()]
+            parts.append(between[:-1] if between == " " else between)
+            parts.append(_kana_of_word(word.group(), kana_of))
+            position = word.end()
+    return "".join([*parts, text[position:]])
+
+
+def _kana_of_word(word: str, kana_of: Callable[[str], str]) -> str:
+    """The word itself when a part of it has no kana."""
+    kana = [
+        _spelled(part) if len(part) == 1 or (part.isupper() and (len(part) < 4 or part != word)) else kana_of(part)
+        for part in _WORD_PARTS.findall(word)
+    ]
+    return "".join(kana) if all(kana) else word
+
+
 def _is_english_word(text: str, word: re.Match[str]) -> bool:
     """A word to be pronounced, not a unit and not an abbreviation to be spelled (PC, USB, HTTP; but not NASA)."""
     letters = word.group()
     if len(letters) == 1 or _is_unit(text, word):
         return False
     has_vowel = re.search("[aeiouy\u00e0-\u024f]", letters, re.IGNORECASE) is not None
-    return has_vowel and not (letters.isupper() and len(letters) < 4)
+    is_spelled = letters.isupper() and (len(letters) < 4 or _UNPRONOUNCEABLE.fullmatch(letters) is not None)
+    return has_vowel and not is_spelled
 
 
 def _is_unit(text: str, word: re.Match[str]) -> bool:
