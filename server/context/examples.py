@@ -23,13 +23,23 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterResult:
+    """What a tool gave, and the reply to that."""
+
+    result: Mapping[str, Any]
+    emotion: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolExample:
-    """Words that need a tool before an answer, and its call."""
+    """Words that need a tool before an answer, and its call; `after`: how it went on."""
 
     language: str
     heard: str
     tool: str
     arguments: Mapping[str, Any]
+    after: AfterResult | None = None
 
 
 EXAMPLES = (
@@ -121,12 +131,37 @@ RELATED_WORDS = {
     "sleep": "寝る、休む",
 }
 
+_NOTHING = {"memories": [], "note": "nothing found"}
+
+
+def _search(language: str, heard: str, query: str, after: AfterResult | None = None) -> ToolExample:
+    return ToolExample(language, heard, "search_memory", {"query": query}, after)
+
+
 TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
     "search_memory": (
-        ToolExample("ja", "ぼくの靴のサイズ、いくつだったっけ", "search_memory", {"query": "靴のサイズ"}),
-        Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "太陽は東からのぼるよ。"),
-        ToolExample("en", "Where did my cousin go to university?", "search_memory", {"query": "cousin university"}),
-        Example("en", "My cousin studies law now.", "happy", "none", "Law is a great choice."),
+        _search("ja", "ぼくの靴のサイズ、いくつだったっけ", "靴のサイズ"),
+        Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "うん、東からのぼるよ。"),
+        _search(
+            "ja",
+            "いとこの好きな果物は何？",
+            "いとこ 好きな果物",
+            AfterResult(_NOTHING, "doubt", "ごめんね、それは覚えていないよ。"),
+        ),
+        _search("ja", "先週ぼくたちは何の相談をした？", "先週の相談"),
+        Example("ja", "覚えてね、合鍵はとなりの人に預けたよ", "happy", "nod", "うん、ちゃんと覚えたよ。"),
+        _search("ja", "私の口に合う鍋料理を考えて", "私 好きな味"),
+        _search("ja", "例の宿、どこに決めたんだっけ", "宿 決めた場所"),
+        Example("en", "Where is the Eiffel Tower?", "neutral", "none", "It is in Paris."),
+        _search(
+            "en",
+            "Where did my cousin go to university?",
+            "cousin university",
+            AfterResult(_NOTHING, "doubt", "Sorry, I do not remember that."),
+        ),
+        _search("en", "Suggest a snack my neighbor would enjoy.", "neighbor favorite snack"),
+        Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
+        _search("en", "That shop we talked about, what was it?", "shop talked about"),
     ),
 }
 """By tool name: calls, and beside them words that look alike and need none."""

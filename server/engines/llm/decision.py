@@ -22,6 +22,8 @@ _MARKS = re.compile(r"\s*(?:<think>.*?</think>|<tool_call>|```[a-zA-Z]*)\s*", re
 _MARK_BEGINNINGS = ("<think>", "<tool_call>", "```")
 _FIRST_KEY = re.compile(r'\{\s*"(?P<key>[^"\\]*)"\s*:')
 _NAME = re.compile(r'\{\s*"(?:tool|name)"\s*:\s*"(?P<name>[^"\\]*)"')
+TOOL_KEY = "tool"
+"""The first key of a call; the model decides between call and answer where it writes it."""
 _ARGUMENT_KEYS = ("args", "arguments", "parameters")
 # What a tokenizer leaves behind when a character was cut, and halves of surrogate pairs: never text.
 _BROKEN = re.compile("[\ud800-\udfff\ufffd]")
@@ -41,8 +43,8 @@ def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSp
     branches: list[dict[str, Any]] = [
         {
             "type": "object",
-            "properties": {"tool": {"const": tool.name}, "args": tool.parameters},
-            "required": ["tool", "args"],
+            "properties": {TOOL_KEY: {"const": tool.name}, "args": tool.parameters},
+            "required": [TOOL_KEY, "args"],
             "additionalProperties": False,
         }
         for tool in tools
@@ -62,7 +64,7 @@ def written_messages(messages: Sequence[LlmMessage]) -> list[dict[str, str]]:
 
 
 def _written_call(call: LlmToolCall) -> str:
-    return json.dumps({"tool": call.name, "args": call.arguments}, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps({TOOL_KEY: call.name, "args": call.arguments}, ensure_ascii=False, separators=(",", ":"))
 
 
 def clean_text(text: str) -> str:

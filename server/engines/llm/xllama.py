@@ -31,7 +31,7 @@ from server.engines.base import (
     LlmMessage,
     LlmRequest,
 )
-from server.engines.llm.decision import DecisionReader, clean_text, decision_schema, written_messages
+from server.engines.llm.decision import TOOL_KEY, DecisionReader, clean_text, decision_schema, written_messages
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -62,6 +62,7 @@ class XllamaLlm:
     """`model_path`: a GGUF file. `context_tokens`: for each slot. `threads`: None for the machine's processors.
 
     `slots`: completions at the same time. `prefix_dir`: where prompt prefixes survive a restart; None keeps none.
+    `tool_bias`: added to the log-odds of calling a tool rather than answering, where the model chooses between them.
     """
 
     name = "xllama"
@@ -74,6 +75,7 @@ class XllamaLlm:
         threads: int | None = None,
         slots: int = 1,
         prefix_dir: Path | None = None,
+        tool_bias: float = 0.0,
     ) -> None:
         self.capabilities = LlmCapabilities(
             native_tools=False, max_tools=_MAX_TOOLS, streams=True, context_tokens=context_tokens
@@ -82,6 +84,8 @@ class XllamaLlm:
         self._threads = threads or os.cpu_count() or 1
         self._slots = slots
         self._prefix_dir = prefix_dir
+        self._tool_bias = tool_bias
+        self._tool_token: int | None = None
         self._thread = ModelThread(self.name, LlmError)
         self._server: Any = None
         self._api_key = ""
@@ -98,6 +102,8 @@ class XllamaLlm:
             )
         self._api_key = secrets.token_urlsafe(32)
         await self._thread.start(self._load)
+        if self._tool_bias:
+            self._tool_token = await self._thread.call(self._find_tool_token)
         self._generators = ThreadPoolExecutor(max_workers=self._slots, thread_name_prefix=f"{self.name}-generate")
 
     async def close(self) -> None:
@@ -188,7 +194,7 @@ class XllamaLlm:
             file.st_size,
             file.st_mtime_ns,
             self.capabilities.context_tokens,
-            [(message.role, message.content) for message in messages],
+            written_messages(messages),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -222,6 +228,15 @@ class XllamaLlm:
                 hint="Run `stackchan models verify`.",
             ) from error
 
+    def _find_tool_token(self) -> int | None:
+        """The token that begins a call after `{"`; None when this model's tokenizer does not write it as one."""
+        tokens: list[int] = self._post("/tokenize", {"content": f'{{"{TOOL_KEY}'})["tokens"]
+        opening: list[int] = self._post("/tokenize", {"content": '{"'})["tokens"]
+        if tokens[:-1] == opening:
+            return tokens[-1]
+        log.warning("the tool bias is not used: this model writes %r in another way", TOOL_KEY)
+        return None
+
     def _unload(self) -> None:
         self._server = None  # its destructor waits for the library's own threads
 
@@ -253,6 +268,9 @@ class XllamaLlm:
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
+        if request.tools and self._tool_token is not None:
+            # Words of a reply begin with a space, so the bare token hardly stands anywhere but at the first key.
+            body["logit_bias"] = [[self._tool_token, self._tool_bias]]
         return body
 
     def _chat_body(self, messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
