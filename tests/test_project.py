@@ -30,6 +30,8 @@ DECLARED = house_rules.declared_dependencies(ROOT / "pyproject.toml")
 # `browser` says what a test needs besides; the other marks say what kind it is.
 MARKS = {marker.partition(":")[0] for marker in PYPROJECT["tool"]["pytest"]["ini_options"]["markers"]} - {"browser"}
 SCRIPTS = sorted(path for folder in ("scripts", ".ci") for path in (ROOT / folder).iterdir() if path.is_file())
+# What begins with _ is read by the others, not typed.
+COMMANDS = [path for path in SCRIPTS if not path.name.startswith("_")]
 TEST_MODULES = sorted((ROOT / "tests").rglob("test_*.py"))
 # Folders that exist on one machine only: homes, and the roots of build machines and containers.
 PRIVATE_PATH = re.compile(r"(?<![\w.~-])/(?:home|Users|root|work|workspace|mnt|media)/[\w.-]+")
@@ -178,7 +180,7 @@ def test_a_path_of_one_machine_is_found(tmp_path: Path) -> None:
 # Scripts
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("script", COMMANDS, ids=lambda path: path.name)
 def test_every_script_is_executable_and_says_what_it_does(script: Path) -> None:
     lines = script.read_text(encoding="utf-8").splitlines()
     assert os.access(script, os.X_OK)
@@ -188,7 +190,7 @@ def test_every_script_is_executable_and_says_what_it_does(script: Path) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [path for path in SCRIPTS if path.parent.name == "scripts" and path.name != "_setup"],
+    [path for path in COMMANDS if path.parent.name == "scripts"],
     ids=lambda p: p.name,
 )
 def test_every_command_has_help(script: Path, tmp_path: Path) -> None:
