@@ -104,7 +104,8 @@ def test_work_that_cancels_itself_is_a_failure_and_no_cancellation():
     ("error", "code", "retryable"),
     [
         (AsrError("no", code="asr_model_lost", retryable=True), "asr_model_lost", True),
-        (TtsError("another kind", retryable=True), "tts_failed", True),
+        (TtsError("another kind", retryable=True), "asr_failed", True),
+        (TtsError("closed", code="engine_unavailable"), "engine_unavailable", False),
         (StorageError("not an engine's"), "asr_failed", False),
         (TimeoutError(), "asr_timeout", True),
         (KeyError("secret words"), "asr_failed", False),
