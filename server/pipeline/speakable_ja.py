@@ -123,7 +123,7 @@ def _hyphened(match: re.Match[str]) -> str:
     first, second = (int(number) for number in numbers)
     after = match.string[match.end() : match.end() + 1]
     if _SCORED.search(match.string) or first >= second:
-        word = "から" if after and after in _COUNTED and first < second and not _SCORED.search(match.string) else "対"
+        word = "から" if after and after in _COUNTED and first < second and not _SCORED.search(match.string) else "タイ"
     else:
         word = "から"
     return f"{numbers[0]}{word}{numbers[1]}"
@@ -187,7 +187,7 @@ _RULES: tuple[_Rule, ...] = (
         re.compile(r"(?<![0-9.:])([0-9]{1,2})\s?([ap])\.?m\.?(?![A-Za-z0-9])", re.I),
         lambda m: f"{'午前' if m.group(2).casefold() == 'a' else '午後'}{m.group(1)}時",
     ),
-    (":", re.compile(r"(?<![0-9:.])([0-9]{1,4}):([0-9]{1,4})(?![0-9:])"), r"\1対\2"),
+    (":", re.compile(r"(?<![0-9:.])([0-9]{1,4}):([0-9]{1,4})(?![0-9:])"), r"\1タイ\2"),
     ("$¥€£₩₹", re.compile(rf"(?:US)?([$¥€£₩₹])\s?({_NUMBER}{_BIG})"), _money),
     ("$", re.compile(rf"{_FREE}({_NUMBER}{_BIG})\s?\$"), r"\1ドル"),
     ("/", re.compile(rf"(?:時速|秒速|分速)?\s?{_FREE}({_NUMBER})\s?(km|cm|mm|m)/(h|s|min)(?![A-Za-z])"), _per_time),
@@ -216,6 +216,11 @@ _RULES: tuple[_Rule, ...] = (
     ("-", re.compile(rf"{_FREE}({_NUMBER})\s?-\s?({_NUMBER})(?=\s?=)|{_FREE}({_NUMBER}) - ({_NUMBER})"),
      lambda m: f"{m.group(1) or m.group(3)}引く{m.group(2) or m.group(4)}"),
     ("-", re.compile(r"(?<![0-9A-Za-z.-])[0-9]{1,5}(?:-[0-9]{1,5}){1,4}(?![0-9A-Za-z-])"), _hyphened),
+    (
+        "〜~-",
+        re.compile(rf"(?<![一-鿿0-9])([{_WEEKDAYS}])[〜~-]([{_WEEKDAYS}])(?![一-鿿])"),
+        r"\1曜から\2曜",
+    ),
     ("〜~", re.compile(r"(?<=[ぁ-んァ-ヶー])[〜~]+(?![0-9一-鿿])"), "ー"),
     ("〜~", re.compile(r"(?<=[0-9A-Za-z一-鿿ァ-ヶ])\s?[〜~]\s?(?=\S)(?![。、！？…」)])"), "から"),
     ("〜~", re.compile(r"(?<=[0-9分時日月年])\s?[〜~](?=\s|$|[。、！？」)])"), "から"),

@@ -35,10 +35,6 @@ _PHRASE_WORDS = 3
 
 _KEPT_SYMBOLS = frozenset("+-=%$¥€£&@#/<>~|°℃")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_URL = re.compile(r"(?:https?://|www\.)[^\s、。）」』]*", re.IGNORECASE)
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|~~)(?=\S)(.+?)(?<=\S)\1")
-_LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|>\s*|[*+-]\s+)", re.MULTILINE)
 _LONG_WORD = re.compile(f"([{_LATIN}]{{40}})[{_LATIN}]+")
 _LONG_NUMBER = re.compile(r"[0-9]{16,}")
 _SENTENCE = re.compile(r"[^。!?！？\n]*?(?:[。!?！？]+[」』）)\"”’]*|\.(?=\s|$)|\n|$)")
@@ -78,15 +74,12 @@ def has_latin(text: str) -> bool:
     return _IS_LATIN.search(text) is not None
 
 
-def speakable(text: str) -> str:
-    """`text` without what no voice can say: emoji, markdown, URLs, control characters, other scripts, lone surrogates.
+def sayable(text: str) -> str:
+    """`text` without what no voice can say: emoji, control characters, other scripts, lone surrogates.
 
     Compatibility forms are folded (NFKC), words cut at 40 letters, numbers of 16 digits and more read digit by digit.
     """
-    text = _SURROGATE.sub(" ", text)
-    text = _URL.sub(" ", _LINK.sub(r"\1", text))
-    text = _LINE_MARKS.sub("", _EMPHASIS.sub(r"\2", text)).replace("`", "")
-    text = unicodedata.normalize("NFKC", text).replace("°C", "℃")
+    text = unicodedata.normalize("NFKC", _SURROGATE.sub(" ", text)).replace("°C", "℃")
     text = "".join(_kept(character) for character in text)
     text = _LONG_NUMBER.sub(lambda match: " ".join(match.group()), _LONG_WORD.sub(r"\1", text))
     return re.sub(r"[^\S\n]+", " ", text).strip()
@@ -112,7 +105,7 @@ def pieces_to_speak(text: str) -> list[str]:
             f"A text of {len(text)} characters is too long to speak at once (at most {MAX_TEXT_CHARACTERS}).",
             hint="Send it sentence by sentence.",
         )
-    return sentences(speakable(text), MAX_PIECE_CHARACTERS)
+    return sentences(sayable(text), MAX_PIECE_CHARACTERS)
 
 
 def sentences(text: str, max_characters: int) -> list[str]:
