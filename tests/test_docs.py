@@ -29,6 +29,8 @@ KINDS: dict[int, tuple[type[StackChanError], ...]] = {
     401: (AuthError,),
     403: (AuthError,),
     404: (NotFoundError,),
+    405: (RequestError,),
+    408: (RequestError,),
     409: (BusyError,),
     410: (GoneError,),
     413: (AudioError, RequestError),

@@ -73,6 +73,43 @@ def test_words_survive_kill_9_and_the_turn_is_closed_as_failed(tmp_path: Path) -
         assert after["session_id"] == turn["session_id"], "the conversation goes on"
 
 
+def test_turns_taken_with_202_survive_kill_9_and_so_do_their_keys(tmp_path: Path) -> None:
+    one_place = {"STACKCHAN_LIMITS__RUNNING_TURNS": "1"}
+    words = {"desk": WORDS, "kitchen": "牛乳を買ってきて"}
+    taken: dict[str, dict[str, Any]] = {}
+
+    def say(client: httpx2.Client, device: str, **headers: str) -> httpx2.Response:
+        key = {"Device-Id": device, "Idempotency-Key": f"key-of-{device}"}
+        return client.post("/v1/turns", json={"text": words[device]}, headers=key | headers)
+
+    with ServeProcess(tmp_path, env=LONG_VOICE | one_place) as server:
+        server.wait_for("Ready in")
+        with client_of(server) as client:
+            for device in words:
+                accepted = say(client, device, Prefer="respond-async")
+                assert accepted.status_code == 202
+                taken[device] = accepted.json()
+            # Its words were stored by then, and it waits for its voice.
+            while client.get(f"/v1/turns/{taken['desk']['turn_id']}").json()["emotion"] != "happy":
+                time.sleep(0.05)
+        assert (taken["desk"]["status"], taken["kitchen"]["status"]) == ("running", "queued")
+        server.process.kill()
+        server.process.wait(10)
+    with ServeProcess(tmp_path) as server:
+        server.wait_for("Ready in")
+        with client_of(server) as client:
+            for device, accepted in taken.items():
+                turn = read_turn(server, accepted["turn_id"])
+                assert (turn["status"], turn["outcome"], turn["transcript"]) == ("failed", "failed", words[device])
+                assert (turn["error"]["code"], turn["error"]["retryable"]) == ("server_stopped", True)
+                for headers in ({}, {"Prefer": "respond-async"}):
+                    again = say(client, device, **headers)
+                    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+                    assert again.json() == turn
+                fresh = client.post("/v1/turns", json={"text": words[device]}, headers={"Device-Id": device}).json()
+                assert (fresh["outcome"], fresh["session_id"]) == ("ok", turn["session_id"])
+
+
 def test_every_acknowledged_turn_survives_many_power_cuts(tmp_path: Path) -> None:
     answered: dict[int, str] = {}
     cut: dict[int, str] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,13 +75,13 @@ class Report:
         return [device for device in self.stored if device not in self.served | self.served_later]
 
     def as_dict(self) -> dict[str, Any]:
-        waits = Counter(self.retry_after)
+        waits = sorted(int(wait) for wait in self.retry_after if wait is not None and wait.isdecimal())
         return {
             "requests": self.count,
             "served_at_once": len(self.served),
             "served_when_they_came_back": len(self.served_later),
             "refusals_429": len(self.retry_after),
-            "retry_after_seconds": {str(seconds): waits[seconds] for seconds in sorted(waits, key=str)},
+            "retry_after_seconds": f"{waits[0]} to {waits[-1]}" if waits else "none",
             "stored_turns": sum(map(len, self.stored.values())),
             "first_round_seconds": round(self.first_round_seconds, 2),
             "seconds": round(self.seconds, 2),

@@ -19,8 +19,8 @@ from server.storage.ids import IdAllocator
 from server.storage.persisted import PERSISTED, TRANSIENT
 from server.storage.server_tables import ServerTable
 from server.storage.session_tables import SessionTable
-from server.storage.turns import get_trace, get_turn, recent_source_turns
-from tests.storage.house import make_session
+from server.storage.turns import find_turn_by_key, get_trace, get_turn, recent_source_turns
+from tests.storage.house import CHANNEL, make_session, make_turn
 
 pytestmark = pytest.mark.integration
 
@@ -108,8 +108,25 @@ async def test_oldest_schema_opens_with_its_rows(tmp_path: Path) -> None:
     assert (turn.status, turn.outcome, turn.transcript, turn.emotion) == ("done", "ok", "左を見て", "happy")
     assert turn.started_at.isoformat() == "2026-11-30T12:00:00.250000+00:00"
     assert turn.latency == {"asr_ms": 310}
+    assert (turn.idempotency_key, turn.request_digest) == (None, None)
     assert trace == {"stages": [{"name": "asr", "ms": 310}]}
     assert [(item.role, item.text) for item in words] == [("user", "左を見て"), ("robot", "見たよ。👀")]
+
+
+async def test_oldest_schema_takes_new_turns_with_keys_and_digests(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0001", "session_0001")
+    with closing(sqlite3.connect(tmp_path / "worlds" / "home" / "session.sqlite")) as connection:
+        connection.execute("UPDATE turns SET idempotency_key = 'old'")
+        connection.commit()
+    async with await Databases.open(tmp_path, "home") as databases:
+        session_id = await make_session(databases)
+        await make_turn(databases, 49, session_id, idempotency_key="new", request_digest="d" * 64)
+        async with databases.world(write=False) as db:
+            old, new = [await find_turn_by_key(db, CHANNEL, key) for key in ("old", "new")]
+    assert old is not None
+    assert (old.turn_id, old.request_digest) == (41, None)
+    assert new is not None
+    assert (new.turn_id, new.request_digest) == (49, "d" * 64)
 
 
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:

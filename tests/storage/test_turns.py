@@ -233,6 +233,18 @@ async def test_users_words_are_stored_once(databases: Databases) -> None:
             await add_user_turn(db, 1, 2, **user_words("また"))
 
 
+async def test_typed_words_of_a_turn_in_line_are_kept_before_it_runs(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    await make_turn(databases, 1, session_id, status="queued", transcript="左を見て")
+    async with databases.world() as db:
+        await start_turn(db, 1)
+        await add_user_turn(db, 1, 11, **user_words("左を見て"))
+    async with databases.world(write=False) as db:
+        turn = await get_turn(db, 1)
+    assert turn is not None
+    assert (turn.status, turn.transcript) == ("running", "左を見て")
+
+
 async def test_idempotency_key_finds_its_turn_and_is_taken_once(databases: Databases) -> None:
     session_id = await make_session(databases)
     await make_turn(databases, 1, session_id, idempotency_key="k")
