@@ -25,6 +25,7 @@ from server import __version__
 from server.api.health import health_router
 from server.api.metrics import CountAnswers, Metrics, metrics_router
 from server.api.problems import install_problem_handlers
+from server.api.ranges import WholeAnswers
 from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
 from server.context.prompts import stable_prefix
@@ -160,6 +161,7 @@ def create_app(
     )
     app.state.metrics = metrics
     app.add_middleware(CountAnswers, metrics=metrics)
+    app.add_middleware(WholeAnswers)
     install_problem_handlers(app)
     app.include_router(health_router(readiness, __version__))
     app.include_router(metrics_router(metrics, lambda header: _owner_only(app, settings, header)))

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,15 @@ def test_malformed_requests_break_nothing(tmp_path: Path) -> None:
     assert report["sent"] == sum(report["by_kind"].values()) == COUNT
     assert report["by_kind"] == {kind: COUNT * SHARES.count(kind) // len(SHARES) for kind in set(SHARES)}
     assert {"200", "400", "401", "404", "415", "422"} <= set(report["by_status"])
+
+
+@pytest.mark.parametrize("wanted", ["bytes=5-1", "respond-async", "bytes=99999999-", "bytes=0-1,4-5", "bytes=0-3"])
+async def test_a_range_of_a_page_is_answered_with_the_whole_page(serve: Any, wanted: str) -> None:
+    async with serve() as live:
+        for path in ("/", "/static-offline-docs/swagger-ui.css"):
+            page = await live.client.get(path)
+            part = await live.client.get(path, headers={"Range": wanted})
+            assert (part.status_code, part.content) == (200, page.content)
 
 
 class Broken(http.server.BaseHTTPRequestHandler):
