@@ -25,7 +25,9 @@ _CLAUSES = re.compile(
 _BRACKETS = re.compile(r"[()\[\]{}【】〈〉《》〔〕〖〗｛｝]+")
 _CLOSERS = ")]}】〉》〕 \n"
 _DASHES = re.compile(r"[—―─–]+|-{2,}|(?<=\s)-(?=\s)|(?<=\s)[–−](?=\s)")
-_NEVER_SAID = re.compile(r"[*|~〜<>^_\\`\u2190-\u22ff\u2500-\u25ff§¶†‡⇒]+|(?<![A-Za-z0-9])[=/#]+|[=/#]+(?![A-Za-z0-9])")
+_NEVER_SAID = re.compile(
+    r"[*|~〜<>^_\\`\u2190-\u22ff\u2500-\u25ff§¶†‡⇒※]+|(?<![A-Za-z0-9])[=/#]+|[=/#]+(?![A-Za-z0-9])"
+)
 _LONG_VOWEL = re.compile(r"(?<![ぁ-んァ-ヶー一-鿿])ー+|ー{3,}")
 _DOTS = re.compile(r"。{2,}|・{2,}|\.{3,}|…{2,}|(?:\. ){2,}\.")
 _EXCLAIMED = re.compile(r"[！？]+")

@@ -44,6 +44,11 @@ def _version(match: re.Match[str]) -> str:
     return "version " + match.group(1).replace(".", " point ")
 
 
+def _halves(match: re.Match[str]) -> str:
+    first, second = match.groups()
+    return f"{first} {second}" if int(first) + int(second) == 100 else match.group()
+
+
 _RULES: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (
         ".w/bf",
@@ -55,6 +60,9 @@ _RULES: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     (".", re.compile(r"\b[pP]{2}\.[ ]?(?=[0-9])"), "pages "),
     (".", re.compile(r"\b[vV]ol\.[ ]?(?=[0-9])"), "volume "),
     ("'", re.compile(r"(?<![\w.])([1-9])'([0-9]{1,2})\""), r"\1 foot \2"),
+    ("/", re.compile(r"(?<![\w/.])([0-9]{2})/([0-9]{2})(?![\w/])"), _halves),
+    ("/", re.compile(r"(?<=[0-9])x/(?=day|week|month|year|hour)"), " times/"),
+    ("/", re.compile(r"(?<=[A-Za-z0-9])/(?=(?:day|week|month|year|hour|minute|second|person|night)s?\b)"), " per "),
     ("/", re.compile(r"(?<![\w/])24/7(?![\w/])"), "24 7"),
     (
         "23",
@@ -67,6 +75,7 @@ _RULES: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     ("^", re.compile(r"(?<=[A-Za-z0-9])\^3(?![0-9])"), " cubed"),
     ("^", re.compile(r"(?<=[A-Za-z0-9])\^(?=[0-9])"), " to the power of "),
     ("~≈≒", re.compile(r"(?<![0-9A-Za-z])[~〜≈≒][ ]?(?=[0-9$£€¥])"), "about "),
+    ("–", re.compile(r"(?<=[0-9][ap]m) ?– ?(?=[0-9])", re.I), " to "),
     ("~〜–", re.compile(r"(?<=[0-9])[ ]?[~〜–][ ]?(?=[0-9])"), " to "),
     ("≈≒", re.compile(r"[ ]?[≈≒][ ]?"), " is about "),
     ("≥≧", re.compile(r"[ ]?[≥≧][ ]?"), " at least "),

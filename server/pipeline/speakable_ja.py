@@ -176,6 +176,11 @@ _RULES: tuple[_Rule, ...] = (
         lambda m: f"日、{m.group(1)}曜日{'、祝日' if m.group(2) else ''}{'、' if m.group(3) else ''}",
     ),
     (
+        "aApP",
+        re.compile(r"(?<![A-Za-z])([ap])\.?m\.?\s?(?=[0-9]{1,2}(?::[0-9]{2}|時))", re.I),
+        lambda m: "午前" if m.group(1).casefold() == "a" else "午後",
+    ),
+    (
         ":",
         re.compile(
             r"(?<![0-9:.])([0-9]{1,2}):([0-5][0-9])(?::([0-5][0-9]))?(?![0-9:])(?:\s?([ap])\.?m\.?(?![a-z]))?", re.I
@@ -207,6 +212,8 @@ _RULES: tuple[_Rule, ...] = (
         lambda m: f"バージョン{m.group(1)}",
     ),
     (".", re.compile(r"(?<![0-9.])[0-9]{1,6}(?:\.[0-9]{1,6}){2,5}(?![0-9])"), lambda m: m.group().replace(".", "テン")),
+    ("F", re.compile(r"(?<![A-Za-z0-9])B([0-9])F(?![A-Za-z0-9])"), r"地下\1階"),
+    ("F", re.compile(r"(?<![A-Za-z0-9.])([0-9]{1,3})F(?![A-Za-z0-9])"), r"\1階"),
     (".", re.compile(r"(?<![A-Za-z])[nN]o\.\s?(?=[0-9])"), "ナンバー"),
     (".", re.compile(r"(?<![A-Za-z])(Dr|Mrs?|Ms)\.\s?(?=[A-Z])"), lambda m: _TITLES[m.group(1)]),
     (".", re.compile(r"(?<![A-Za-z])[vV]ol\.\s?(?=[0-9])"), "ボリューム"),

@@ -48,6 +48,7 @@ _INVISIBLE = re.compile(
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\U000e0000-\U000e0fff™©®℠]"
 )
 _SMALL_NUMBERS = re.compile("(?<=[0-9０-９])(?=[¼½¾⅐-⅞])")
+_ACCOUNTED_MINUS = re.compile("[△▲](?=[0-9０-９])")
 _CIRCLED = re.compile("[①-⑳❶-❿]")
 _KEYCAP = re.compile("([0-9])\ufe0f?\u20e3")
 _BEFORE_FOLDING = str.maketrans(
@@ -117,6 +118,7 @@ _LAUGH = re.compile(
 )
 _NO_SOUND = "\x00"
 _EMOJI_PLACE = re.compile(r"([^\s\x00]?)[ \t]*\x00[\x00 \t]*([^\s\x00]?)")
+_LONG = ("〜", "~")
 _PARTICLES = "をがはにでとのへもや"
 
 
@@ -130,6 +132,7 @@ def without_marks(text: str, language: str) -> str:
     text = _CIRCLED.sub(
         lambda match: f"{PAUSE}{_number_in_circle(match.group())}{PAUSE}", _SMALL_NUMBERS.sub(" ", text)
     )
+    text = _ACCOUNTED_MINUS.sub("-", text)
     text = _WIDE_MARK.sub(lambda match: _WIDE_MARKS[match.group()], text)
     text = _NOT_FOLDED.sub(
         lambda match: unicodedata.normalize("NFKC", match.group()), text.translate(_BEFORE_FOLDING)
@@ -211,5 +214,5 @@ def _kept(character: str) -> str:
 def _in_place_of_emoji(match: re.Match[str]) -> str:
     """Between words an emoji is heard as a pause, before a particle as nothing: 「🍣を食べた」."""
     before, after = match.groups()
-    pause = before.isalnum() and after.isalnum() and after not in _PARTICLES
+    pause = (before.isalnum() or before in _LONG) and after.isalnum() and after not in _PARTICLES
     return f"{before}{PAUSE if pause else ' '}{after}"

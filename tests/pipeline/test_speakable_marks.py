@@ -66,6 +66,7 @@ def test_an_address_is_named_or_said(written: str, language: str, spoken: str) -
     ("written", "spoken"),
     [
         ("楽しかったよ😊また遊ぼう", "楽しかったよ、また遊ぼう"),
+        ("すごいね〜✨おめでとう", "すごいねー、おめでとう"),
         ("すごい😊✨！", "すごい！"),
         ("家族👨‍👩‍👧だよ", "家族、だよ"),
         ("今日は🍣を食べたよ", "今日はを食べたよ"),
