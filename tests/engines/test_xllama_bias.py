@@ -1,0 +1,108 @@
+"""The bias between calling a tool and answering: one token, only where tools are offered."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from contextlib import aclosing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from server.engines.base import LlmMessage, LlmRequest, ToolSpec
+from server.engines.llm.xllama import XllamaLlm
+
+pytestmark = pytest.mark.integration
+
+ANSWER = {"type": "object", "properties": {"reply": {"type": "string"}}}
+SEARCH = ToolSpec("search_memory", "Search.", {"type": "object", "properties": {"query": {"type": "string"}}})
+WORDS = (LlmMessage("user", "ぼくの名前は？"),)
+
+
+class Tokenizer(HTTPServer):
+    """The library's own listener, as far as it tokenizes. `tokens`: text -> tokens."""
+
+    def __init__(self, tokens):
+        super().__init__(("127.0.0.1", 0), TokenizeHandler)
+        self.tokens = tokens
+
+
+class TokenizeHandler(BaseHTTPRequestHandler):
+    server: Tokenizer
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"tokens": self.server.tokens[asked["content"]]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format, *args):
+        pass
+
+
+async def bodies(monkeypatch, tmp_path, tokens, bias, *requests):
+    """What an engine with this bias and tokenizer asks of the library."""
+    seen = []
+
+    class CommonParams(SimpleNamespace):
+        def __init__(self):
+            super().__init__(
+                model=SimpleNamespace(path=""), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+            )
+
+    class Server:
+        listening_address = ""
+
+        def __init__(self, params):
+            pass
+
+        def handle_chat_completions(self, body, callback):
+            seen.append(body)
+
+    with Tokenizer(tokens) as listener:
+        Server.listening_address = f"http://127.0.0.1:{listener.server_port}"
+        library = ModuleType("xllamacpp")
+        library.CommonParams, library.Server = CommonParams, Server
+        library.json_schema_to_grammar = lambda schema: f"%llguidance {{}}\nstart: %json {schema}"
+        monkeypatch.setitem(sys.modules, "xllamacpp", library)
+        (tmp_path / "model.gguf").write_bytes(b"GGUF")
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        llm = XllamaLlm(tmp_path / "model.gguf", tool_bias=bias)
+        try:
+            await llm.start()
+            for request in requests:
+                async with aclosing(llm.generate(request)) as deltas:
+                    assert [delta async for delta in deltas]
+        finally:
+            await llm.close()
+            listener.shutdown()
+            thread.join()
+    return seen
+
+
+WITH_TOOLS = LlmRequest(WORDS, ANSWER, (SEARCH,))
+WITHOUT = LlmRequest(WORDS, ANSWER)
+
+
+async def test_the_bias_is_on_the_token_that_begins_a_call(monkeypatch, tmp_path):
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    with_tools, without = await bodies(monkeypatch, tmp_path, tokens, 1.25, WITH_TOOLS, WITHOUT)
+    assert with_tools["logit_bias"] == [[14172, 1.25]]
+    assert "logit_bias" not in without
+
+
+@pytest.mark.parametrize("tokens", [{'{"': [11], '{"tool': [12]}, {'{"': [11], '{"tool': [11, 7, 8]}])
+async def test_a_tokenizer_that_writes_the_key_otherwise_gets_no_bias(monkeypatch, tmp_path, caplog, tokens):
+    (body,) = await bodies(monkeypatch, tmp_path, tokens, 1.25, WITH_TOOLS)
+    assert "logit_bias" not in body
+    assert "the tool bias is not used" in caplog.text
+
+
+async def test_without_a_bias_nothing_is_asked_of_the_tokenizer(monkeypatch, tmp_path):
+    (body,) = await bodies(monkeypatch, tmp_path, {}, 0.0, WITH_TOOLS)
+    assert "logit_bias" not in body
