@@ -45,7 +45,6 @@ _EVERYWHERE: Responses = {
         "`starting`: the models are still loading; `stopping`: the server goes down; `start_failed`: it never came up",
         _RETRY_AFTER,
     ),
-    507: _problem("`storage_full`: the words could not be kept, so nothing was answered"),
 }
 
 CREATE: Responses = {
@@ -78,6 +77,7 @@ CREATE: Responses = {
     415: _problem("`audio_unsupported`, `body_unsupported`"),
     422: _problem("`audio_invalid`, `audio_empty`, `body_invalid`, `text_empty`, `idempotency_key_reused`"),
     429: _problem("`overloaded`: every place is taken", _RETRY_AFTER),
+    507: _problem("`storage_full`: the words could not be kept, so nothing was answered"),
 }
 
 READ: Responses = {

@@ -30,6 +30,7 @@ __all__ = ["Admission", "StartedTurn", "TurnRunner", "stopping"]
 _log = logging.getLogger(__name__)
 
 _MOST_EXPECTED_BACK = 1000
+_LAST_STEPS_SECONDS = 5.0
 
 
 class Admission:
@@ -175,7 +176,11 @@ class TurnRunner:
         """A turn as it is stored, with what is known so far of one that still runs; None when there is none."""
         live = self._live.get(turn_id)
         stored = await self._journal.read(turn_id)
-        if live is None or stored is None or stored.ended_at is not None:
+        if live is None or stored is None:
+            return stored
+        if stored.ended_at is not None:
+            # Who sees the end may speak again at once: the device's place is free by then.
+            await live.wait(_LAST_STEPS_SECONDS)
             return stored
         return replace(stored, result=live.progress.over(stored.result), speaks=live.progress.speaks)
 

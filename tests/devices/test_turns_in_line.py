@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 
 import numpy as np
@@ -13,6 +14,7 @@ from server.devices import uploads
 from server.engines.base import LlmText
 from server.errors import StorageError
 from server.pipeline.journal import TurnJournal
+from server.storage.speech import SpeechStore
 from tests.devices.conftest import TOKEN, code, eventually
 from tests.fakes.engines import FakeLlm, answer
 
@@ -87,10 +89,10 @@ async def test_two_run_at_once_when_two_may(serve):
         await asyncio.sleep(0.1)
         assert len(live.engines.llm.requests) == 2
         assert [turn["status"] for turn in turns] == ["running", "running", "queued"]
-        metrics = (await live.client.get("/metrics")).text
+        metrics = (await live.client.get("/metrics")).text.splitlines()
         gate.set()
         assert [(await ended(live, turn["turn_id"]))["status"] for turn in turns] == ["done"] * 3
-    assert "running" in metrics
+    assert {"stackchan_turns_running 2.0", "stackchan_turns_queued 1.0"} <= set(metrics)
 
 
 async def test_who_is_sent_away_can_come_back_after_the_time_it_was_told(serve):
@@ -162,6 +164,34 @@ async def test_an_upload_holds_its_place_and_gives_it_back_when_the_client_vanis
         assert (await ended(live, 1))["status"] == "done"
     assert code(busy) == (409, "device_busy")
     assert code(full) == (429, "overloaded")
+
+
+async def test_an_upload_that_takes_too_long_is_told_so_and_gives_its_place_back(serve, monkeypatch):
+    monkeypatch.setattr(uploads, "_UPLOAD_TIMEOUT_SECONDS", 0.3)
+    async with serve(env=ONE_PLACE | {"STACKCHAN_LIMITS__QUEUED_TURNS": "0"}) as live:
+        reader, writer = await raw_post(live, "Content-Type: audio/wav\r\nContent-Length: 1000\r\n", b"RIFF")
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        body = await asyncio.wait_for(reader.readuntil(b"}}"), 5)
+        assert (await live.client.post("/v1/turns", json={"text": "hi"})).status_code == 200
+        await close(writer)
+    assert head.startswith(b"HTTP/1.1 408")
+    error = json.loads(body)["error"]
+    assert (error["code"], error["retryable"]) == ("body_timeout", True)
+
+
+async def test_who_sees_the_end_may_speak_again_at_once(serve, monkeypatch):
+    end = SpeechStore.end
+
+    async def slowly(self, turn_id, *, keep):
+        await asyncio.sleep(0.3)
+        await end(self, turn_id, keep=keep)
+
+    monkeypatch.setattr(SpeechStore, "end", slowly)
+    async with serve() as live:
+        turn = (await say(live, "desk")).json()
+        while turn["status"] != "done":
+            turn = (await live.client.get(f"/v1/turns/{turn['turn_id']}")).json()
+        assert (await say(live, "desk")).status_code == 202
 
 
 @pytest.mark.parametrize(
