@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,3 +26,31 @@ def test_help_tells_the_json_option(script: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("--json PATH") == 2, "in the usage line, and explained"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def own_python(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("_own_python")
+
+
+def test_another_python_hands_over_to_the_checkouts_own(
+    own_python: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[tuple[Path, list[str]]] = []
+    monkeypatch.setattr(own_python, "ROOT", tmp_path)
+    monkeypatch.setattr(own_python.os, "execv", lambda path, arguments: calls.append((path, arguments)))
+    monkeypatch.setattr(sys, "argv", ["scripts/soak", "requests"])
+    own_python.use_own_python()
+    assert calls == [], "here the packages are installed"
+    monkeypatch.setattr(own_python.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="scripts/test"):
+        own_python.use_own_python()
+    own = tmp_path / ".venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    own_python.use_own_python()
+    assert calls == [(own, [str(own), "scripts/soak", "requests"])]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    with pytest.raises(SystemExit, match="scripts/test"):
+        own_python.use_own_python()
