@@ -98,8 +98,8 @@ CASES: Sequence[FaultCase] = (
         kind="too_long",
     ),
     # answers that are no answer, or not the one asked for
-    FaultCase("cut in the words", (cut(GOOD[:-6]),), reply="うん、散歩に行こう"),
-    FaultCase("error in the words", (error_in_stream(GOOD[:-6]),), reply="うん、散歩に行こう"),
+    FaultCase("cut in the words", (cut(GOOD[:-4]),), reply="うん、散歩に行こう"),
+    FaultCase("error in the words", (error_in_stream(GOOD[:-4]),), reply="うん、散歩に行こう"),
     FaultCase("garbage once", (garbage(), say(GOOD)), retries=1),
     FaultCase("thinking text", (think_then_say("行きたいらしい。", GOOD),)),
     FaultCase("thinking text, unopened", (think_then_say("行きたいらしい。", GOOD, how="unopened"),)),
@@ -113,7 +113,7 @@ CASES: Sequence[FaultCase] = (
     FaultCase("a tool call in fragments", (call_tools_in_pieces(CALL), say(GOOD)), tools=1),
     FaultCase("a tool call as content", (say(WRITTEN_CALL), say(GOOD)), tools=1),
     sorry("tool calls for ever", say(WRITTEN_CALL), error="llm_no_reply", kind="not_thought", retries=1, tools=4),
-    FaultCase("arguments that are no JSON", (call_tools(("search_memory", "{oops")), say(GOOD)), tools=1),
+    FaultCase("arguments that are no JSON", (call_tools(("search_memory", "{oops")), say(GOOD)), retries=1),
     # ears
     unheard("ears that raise", engines.RAISES, "asr_failed"),
     unheard("ears with a defect", engines.DEFECT, "asr_failed"),

@@ -68,7 +68,8 @@ class FaultRig:
             self._turns += 1
             number = self._turns
             words = HEARD if case.loudness is not None else f"散歩に行こう、{number}回目"
-            self._behaviours[device_id if case.loudness is not None else words] = (case, 0)
+            if case.loudness is None:
+                self._behaviours[words] = (case, 0)
         headers = {
             "Authorization": f"Bearer {self.server.token}",
             "Device-Id": device_id,
@@ -82,13 +83,13 @@ class FaultRig:
             return self._judge(client, case, words, turn.json())
 
     def _ask(self, client: httpx2.Client, case: FaultCase, words: str) -> httpx2.Response:
-        content, kind = _upload(case, words)
+        content, kind = upload(case, words)
         return client.post("/v1/turns", content=content, headers={"Content-Type": kind})
 
     def _vanish_then_ask(self, client: httpx2.Client, case: FaultCase, words: str) -> httpx2.Response:
         """Send the request and go away; then come back for the same turn."""
         address = urlsplit(self.server.url)
-        content, kind = _upload(case, words)
+        content, kind = upload(case, words)
         head = [f"POST /v1/turns HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(content)}"]
         head += [f"{name}: {value}" for name, value in {**client.headers, "content-type": kind}.items()]
         head = [line for line in head if not line.startswith(("host:", "accept-encoding:", "connection:"))]
@@ -137,11 +138,12 @@ class FaultRig:
         """The endpoint: behaves as the case says whose words it is asked about."""
         asked = [message["content"] for message in connection.request.json["messages"] if message["role"] == "user"]
         with self._lock:
-            key = next((key for key in reversed(self._behaviours) if asked and key in asked[-1]), None)
-            case, calls = self._behaviours.get(key or "", (None, 0))
-            if key is not None and case is not None:
-                self._behaviours[key] = (case, calls + 1)
-        replies = case.replies if case is not None else CASES[0].replies
+            words = next((words for words in self._behaviours if asked and words in asked[-1]), None)
+            # Words that were spoken, and the start: the endpoint does its work.
+            case, calls = self._behaviours[words] if words is not None else (CASES[0], 0)
+            if words is not None:
+                self._behaviours[words] = (case, calls + 1)
+        replies = case.replies
         await replies[min(calls, len(replies) - 1)](connection)
 
 
@@ -223,7 +225,7 @@ def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progres
     ]
 
 
-def _upload(case: FaultCase, words: str) -> tuple[bytes, str]:
+def upload(case: FaultCase, words: str) -> tuple[bytes, str]:
     """The body of a request, and its content type."""
     if case.loudness is None:
         return httpx2.Request("POST", "http://x", json={"text": words}).content, "application/json"
