@@ -217,6 +217,20 @@ def test_the_servers_own_time_is_measured_over_http(script: ModuleType, tmp_path
         inside, outside = found["server_ms"], found["with_http_ms"]
         assert 0 <= inside["p50"] <= inside["p95"] <= inside["p99"]
         assert inside["p50"] < outside["p50"]
+        assert len(found["median_where_ms"]) == 6
+        assert min(found["median_where_ms"].values()) >= -0.2, "engines take at least their time; marks are rounded"
+
+
+@pytest.mark.unit
+def test_the_parts_of_the_servers_time_add_up(script: ModuleType) -> None:
+    spans = [("vad", 3.0, 4.5), ("asr", 5.0, 56.0), ("llm", 60.0, 250.0), ("tts", 143.0, 174.0), ("tts", 250.0, 290.0)]
+    trace = {
+        "spans": [{"name": name, "start_ms": start, "end_ms": end} for name, start, end in spans],
+        "marks": {"first_clause": 142.0, "first_audio": 173.5},
+    }
+    parts = script.own_time(trace, Delays())
+    assert list(parts.values()) == pytest.approx([3.0, 2.0, 1.0, 4.0, 2.0, 1.5])
+    assert sum(parts.values()) == pytest.approx(173.5 - 1000 * Delays().first_audio_seconds)
 
 
 @pytest.mark.unit
