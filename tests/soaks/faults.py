@@ -170,12 +170,10 @@ def cause_faults(count: int, folder: Path, on_progress: Progress = no_progress) 
     began = time.perf_counter()
     with fault_rig(folder) as rig, ThreadPoolExecutor(_AT_ONCE) as pool:
 
-        def take(number: int) -> FaultCase:
-            case = CASES[number % len(CASES)]
-            wrong, lost = rig.play(case, f"device-{number % _AT_ONCE}")
+        def take(number: int) -> None:
+            wrong, lost = rig.play(CASES[number % len(CASES)], f"device-{number % _AT_ONCE}")
             report.wrong += wrong
             report.lost += lost
-            return case
 
         def take_all(numbers: range, told: int) -> None:
             # A device speaks one turn after another.
@@ -183,15 +181,16 @@ def cause_faults(count: int, folder: Path, on_progress: Progress = no_progress) 
 
             def line(own: range) -> None:
                 for number in own:
-                    report.apologies += take(number).sorry is not None
+                    take(number)
                     on_progress(min(told + (number - numbers.start), count), count)
 
             list(pool.map(line, lines))
 
         take_all(range(len(CASES)), 0)
         report.before = rig.server.settled()
-        report.apologies = 0
-        take_all(range(len(CASES), len(CASES) + count), 0)
+        numbers = range(len(CASES), len(CASES) + count)
+        take_all(numbers, 0)
+        report.apologies = sum(CASES[number % len(CASES)].sorry is not None for number in numbers)
         report.after = rig.server.settled(report.before)
         report.defects_logged = rig.server.log.count("the turn failed on a defect")
     report.seconds = time.perf_counter() - began
