@@ -91,11 +91,18 @@ class TurnRun:
             await self._voice.say(answer.reply, language, answer.emotion)
         spoken = self._voice.duration_ms is not None
         self._trace.facts["apology"] = "none" if not spoken else "live" if clip is None else "clip"
-        # After the apology: nobody waits for a disk.
-        samples = self._request.samples
-        if isinstance(error, AsrError | VadError) and samples is not None and self._keep_recording is not None:
-            await self._keep_recording(self._turn.turn_id, samples)
+        if isinstance(error, AsrError | VadError):
+            await self._keep()
         return self._result("failed", answer, error)
+
+    async def _keep(self) -> None:
+        """Keep the recording, where that is asked for. After the apology: nobody waits for a disk."""
+        if self._keep_recording is None or self._request.samples is None:
+            return
+        try:
+            await self._keep_recording(self._turn.turn_id, self._request.samples)
+        except Exception as error:  # an extra must not cost the turn
+            _log.error("the recording could not be kept", exc_info=error)
 
     async def _store(self, heard: Heard) -> None:
         """Store the user's words. Raises `StorageError`, and nothing else: what is not stored is not answered."""

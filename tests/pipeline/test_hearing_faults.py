@@ -61,11 +61,12 @@ def assert_not_heard(played, llm, code):
         (asyncio.CancelledError(), "asr_failed"),
     ],
 )
-def test_whatever_the_engine_raises_is_not_heard(error, code):
+def test_whatever_the_engine_raises_is_not_heard(error, code, caplog):
     llm = FakeLlm()
     played = play_turn(asr=FakeAsr(error=error), llm=llm)
     assert_not_heard(played, llm, code)
     assert "こんにちは" not in played.result.error.message
+    assert all("こんにちは" not in record.getMessage() for record in caplog.records)
 
 
 def test_an_engine_that_hangs_is_waited_for_its_time_only():
@@ -185,6 +186,15 @@ def test_a_recording_that_was_not_understood_is_kept_whole_where_asked_for(error
     request = TurnRequest("desk", samples=np.concatenate([silence(1), loud(1)]))
     play_turn(request, asr=FakeAsr(error=error), controller=keeper(kept))
     assert kept == [(384, 32_000)]
+
+
+def test_a_recording_that_cannot_be_kept_costs_nothing_else():
+    async def keep(turn_id, samples):
+        raise MemoryError
+
+    played = play_turn(asr=FakeAsr(error=AsrError("x")), controller={"keep_recording": keep})
+    assert (played.result.error.code, played.spoken) == ("asr_failed", [NOT_HEARD])
+    assert played.journal.results == [played.result]
 
 
 def test_nothing_is_kept_of_a_turn_that_was_heard_or_silent():
