@@ -103,7 +103,7 @@ class LlmSettings(Section):
     max_answer_tokens: Annotated[int, Ge(16), Le(4096)] = 160
     """Longest answer, in tokens."""
     timeout_seconds: Seconds = 60.0
-    """Longest time for one completion, in seconds, before the robot apologises."""
+    """Longest time to think in one turn, with its tools and a second try, in seconds, before the robot apologises."""
     connect_timeout_seconds: Seconds = 5.0
     """Longest time to connect to an endpoint, in seconds."""
     tools: Literal["native", "written"] = "native"
