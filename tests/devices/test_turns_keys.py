@@ -214,6 +214,32 @@ async def test_a_key_whose_upload_is_arriving_is_in_progress(serve):
     assert late.json() == answered.json()
 
 
+async def test_a_turn_seen_the_moment_it_is_stored_can_be_waited_for(serve, monkeypatch):
+    begin = TurnJournal.begin
+
+    async def slowly(self, *arguments, **named):
+        turn = await begin(self, *arguments, **named)
+        await asyncio.sleep(0.5)
+        return turn
+
+    monkeypatch.setattr(TurnJournal, "begin", slowly)
+    async with serve() as live:
+        first = asyncio.create_task(live.client.post("/v1/turns", json={"text": "hi"}, headers=KEY))
+        while (await live.client.get("/v1/turns/1")).status_code != 200:
+            assert not first.done()
+        read, again, sound = await asyncio.gather(
+            live.client.get("/v1/turns/1", headers={"Prefer": "wait=10"}),
+            live.client.post("/v1/turns", json={"text": "hi"}, headers=KEY),
+            live.client.get("/v1/turns/1/audio"),
+        )
+        answered = await first
+    assert answered.status_code == 200
+    assert read.json() == again.json() == answered.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert sound.status_code == 200
+    assert sound.content[44:], "the sound of the turn, from its beginning"
+
+
 async def test_a_request_that_was_refused_has_not_used_its_key(serve):
     async with serve() as live:
         refused = await live.client.post("/v1/turns", content=b"no sound", headers=KEY | WAV)
