@@ -11,6 +11,11 @@
     │   └── EmbeddingError
     ├── AudioError                 uploaded audio cannot be used
     ├── StorageError               the database refused or is damaged
+    ├── MemoryIndexError           the vectors cannot be searched; words still can
+    │   ├── IndexLocked            another process has the folder; carries its `pid`
+    │   ├── IndexMismatch          the vectors were made by another embedding model
+    │   ├── IndexDamaged           what is stored cannot be read
+    │   └── IndexUnavailable       an index server does not answer
     ├── RequestError               a request is malformed
     ├── AuthError                  no token, a wrong token, or a token for something else
     ├── NotFoundError              the thing asked for does not exist
@@ -117,6 +122,37 @@ class StorageError(StackChanError):
     """Codes: `storage_failed`, `storage_full`, `storage_newer` (written by a newer version)."""
 
     default_code = "storage_failed"
+
+
+class MemoryIndexError(StackChanError):
+    """The vector index. Codes: `index_failed`, `index_invalid` (a point, vector or filter cannot be used),
+    `index_closed`, `index_busy`, `index_foreign` (the folder or collection is not ours), `index_unauthorized`, and
+    those of its kinds."""
+
+    default_code = "index_failed"
+
+
+class IndexLocked(MemoryIndexError):
+    """`pid`: the process that has the index; None when it cannot be told."""
+
+    default_code = "index_locked"
+
+    def __init__(self, message: str, *, pid: int | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+
+
+class IndexMismatch(MemoryIndexError):
+    default_code = "index_mismatch"
+
+
+class IndexDamaged(MemoryIndexError):
+    default_code = "index_damaged"
+
+
+class IndexUnavailable(MemoryIndexError):
+    default_code = "index_unavailable"
+    default_retryable = True
 
 
 class RequestError(StackChanError):
