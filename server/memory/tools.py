@@ -17,7 +17,7 @@ FindMemories = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
 
 SEARCH_MEMORY = ToolSpec(
     "search_memory",
-    "search earlier conversations",
+    "what the user told you in earlier conversations about their life, family, things and plans",
     {
         "type": "object",
         "properties": {"query": {"type": "string", "minLength": 1, "maxLength": 60, "description": "words to find"}},
