@@ -69,6 +69,8 @@ class EngineError(StackChanError):
 
 
 class VadError(EngineError):
+    """Codes: `vad_failed`, `vad_timeout`."""
+
     default_code = "vad_failed"
 
 
