@@ -231,7 +231,7 @@ async def test_exchanged_files_are_noticed(tmp_path: Path) -> None:
     session = tmp_path / "worlds" / "home" / "session.sqlite"
     (tmp_path / "server.sqlite").unlink()
     session.rename(tmp_path / "server.sqlite")
-    assert "is not a server database (session_0001)" in (await refused(tmp_path)).message
+    assert "is not a server database (session_" in (await refused(tmp_path)).message
 
 
 async def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:

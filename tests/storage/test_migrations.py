@@ -129,6 +129,14 @@ async def test_oldest_schema_takes_new_turns_with_keys_and_digests(tmp_path: Pat
     assert (new.turn_id, new.request_digest) == (49, "d" * 64)
 
 
+async def test_second_session_schema_opens_with_its_keys(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0001", "session_0002")
+    async with await Databases.open(tmp_path, "home") as databases, databases.world(write=False) as db:
+        turn = await find_turn_by_key(db, CHANNEL, "8e03978e-40d5-43dd-bc93-6894a57f9324")
+    assert turn is not None
+    assert (turn.turn_id, turn.request_digest, turn.transcript) == (41, "ab" * 32, "左を見て")
+
+
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     await migrated(tmp_path / "a.sqlite", "session")
     with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
