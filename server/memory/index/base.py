@@ -114,7 +114,10 @@ class OpenReport:
 
 
 class MemoryIndex(Protocol):
-    """One world's vectors. Every method may raise `MemoryIndexError`; what is written when it returns is kept."""
+    """One world's vectors. Every method may raise `MemoryIndexError`.
+
+    What `upsert` and `delete` have done when they return is on the disk, whatever happens to the process.
+    """
 
     backend: str
     fingerprint: EmbeddingFingerprint

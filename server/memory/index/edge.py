@@ -8,6 +8,7 @@ small batches, and the graph, which takes minutes, is built by a process of its 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import uuid
@@ -38,9 +39,10 @@ from server.memory.index.embedded import EmbeddedIndex
 
 EXACT_POINTS = 20_000
 """Up to here a search reads every vector: 10 ms at 10,000, and nothing is ever missed."""
-COPY = "data.building"
 _GRAPH_SHARE = 0.8
 """With fewer of the vectors in the graph it is built again; the others are read one by one."""
+_FLUSH_POINTS = 5_000
+"""So many points are left to the log before the engine writes them out, so that the log stays small."""
 _SPARE = 16
 """Hits asked for beyond the limit, so that ties with the last one show."""
 _PAGE = 1_000
@@ -68,7 +70,7 @@ class EdgeIndex(EmbeddedIndex):
         """
         if self._optimizing:
             raise MemoryIndexError("The memory index is being optimized already.", code="index_busy", retryable=True)
-        data, copy = self._folder.data, self._folder.path / COPY
+        data, copy = self._folder.data, self._folder.building
         self._optimizing = True
         try:
             if not await self._call(self._edge.start_copy, data, copy):
@@ -118,7 +120,9 @@ class EdgeStore:
         self._dimensions = dimensions
         self._exact_points = exact_points
         self._shard: Any = None
+        self._data: Path | None = None
         self._journal: list[Any] | None = None
+        self._unflushed = 0
 
     def create(self, data: Path) -> None:
         import qdrant_edge
@@ -129,14 +133,15 @@ class EdgeStore:
             shard.update(qdrant_edge.UpdateOperation.create_field_index(name, kinds.Keyword))
         shard.update(qdrant_edge.UpdateOperation.create_field_index(OCCURRED_AT, kinds.Datetime))
         shard.flush()
-        self._shard = shard
+        self._shard, self._data, self._unflushed = shard, data, 0
 
     def load(self, data: Path) -> None:
         import qdrant_edge
 
         # With the dimensions given, the engine refuses segments of other ones.
         shard = qdrant_edge.EdgeShard.load(str(data), edge_config(self._dimensions, self._exact_points))
-        self._shard = shard
+        shard.flush()
+        self._shard, self._data, self._unflushed = shard, data, 0
         # An exact search touches every vector; a cut file, which loads without complaint, shows here.
         probe = np.full(self._dimensions, self._dimensions**-0.5, dtype=np.float32)
         self._search(probe, 1, None)
@@ -146,6 +151,7 @@ class EdgeStore:
     def close(self) -> None:
         shard, self._shard, self._journal = self._shard, None, None
         if shard is not None:
+            shard.flush()
             shard.close()
 
     def write(self, points: Sequence[StoredPoint]) -> None:
@@ -153,6 +159,7 @@ class EdgeStore:
 
         written = [qdrant_edge.Point(point.point_id, point.vector.tolist(), point.payload) for point in points]
         self._update(qdrant_edge.UpdateOperation.upsert_points(written))
+        self._unflushed += len(written)
 
     def remove(self, points: dict[str, str]) -> None:
         import qdrant_edge
@@ -160,7 +167,19 @@ class EdgeStore:
         self._update(qdrant_edge.UpdateOperation.delete_points(list(points)))
 
     def settle(self) -> None:
-        self._opened().flush()
+        # The engine's own flush stops the interpreter for 150-400 ms. Its log is enough: it is read again at the next
+        # opening, and an fsync of its files also brings to the disk what the engine wrote through mapped memory.
+        self._opened()
+        if self._data is not None:
+            for file in (self._data / "wal").glob("*"):
+                descriptor = os.open(file, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        if self._unflushed >= _FLUSH_POINTS:
+            self._shard.flush()
+            self._unflushed = 0
 
     def rank(self, vector: Samples, limit: int, only: Collection[str] | None, where: IndexFilter) -> list[IndexHit]:
         condition = edge_filter(where, None if only is None else point_ids(only))
@@ -205,7 +224,7 @@ class EdgeStore:
         info = self._opened().info()
         if info.points_count <= self._exact_points or info.indexed_vectors_count >= _GRAPH_SHARE * info.points_count:
             return False
-        self.settle()
+        self._shard.flush()
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(data, copy)
         self._journal = []

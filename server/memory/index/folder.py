@@ -45,6 +45,7 @@ class IndexFolder:
     def __init__(self, path: Path, backend: str, fingerprint: EmbeddingFingerprint) -> None:
         self.path = path
         self.data = path / "data"
+        self.building = path / "data.building"
         self._backend = backend
         self._fingerprint = fingerprint
         self._pid_file = path.with_name(f"{path.name}.pid")
@@ -152,7 +153,8 @@ class IndexFolder:
         """After a kill in the middle of `exchange`: the old data come back, or go."""
         if self._old_data.exists() and not self.data.exists():
             self._old_data.rename(self.data)
-        shutil.rmtree(self._old_data, ignore_errors=True)
+        for left in (self._old_data, self.building):
+            shutil.rmtree(left, ignore_errors=True)
 
     def move_aside(self) -> Path:
         """Rename a damaged folder of ours; returns where it is now."""

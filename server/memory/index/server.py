@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from server.engines.base import EmbeddingFingerprint
-from server.errors import IndexDamaged, IndexUnavailable, MemoryIndexError
+from server.errors import ConfigError, IndexDamaged, IndexUnavailable, MemoryIndexError
 from server.events import Samples
 from server.memory.index.base import (
     EVERYTHING,
@@ -214,6 +215,15 @@ class ServerIndex:
             await client.create_payload_index(self._collection, OCCURRED_AT, models.PayloadSchemaType.DATETIME)
 
     def _connect(self) -> Any:
+        try:
+            parts = urlsplit(self._url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigError(
+                f"{self._url!r} is no address of a Qdrant server.", hint="Set index.url, like http://127.0.0.1:6333."
+            )
         from qdrant_client import AsyncQdrantClient
 
         return AsyncQdrantClient(
@@ -245,6 +255,10 @@ class ServerIndex:
             raise self._unavailable(f"cannot be reached ({type(source).__name__}: {source})") from error
         except UnexpectedResponse as error:
             raise self._refused(error.status_code or 0, error.reason_phrase) from error
+        except MemoryIndexError:
+            raise
+        except Exception as error:  # the library takes what it cannot read for an answer, and trips over it later
+            raise self._unavailable(f"gave an answer that is none of Qdrant's ({type(error).__name__})") from error
 
     def _refused(self, status: int, reason: str) -> MemoryIndexError:
         if status in (401, 403):
