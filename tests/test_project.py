@@ -136,10 +136,11 @@ def test_everything_imported_is_declared(folder: str, groups: set[str]) -> None:
     for name in list(allowed):
         with contextlib.suppress(PackageNotFoundError):
             allowed |= {canonicalize_name(Requirement(line).name) for line in requires(name) or ()}
+    own = {"server", "tests", *(path.stem for path in (ROOT / "scripts").glob("_*.py"))}
     undeclared = {
         package: file
         for package, file in house_rules.imported_packages(ROOT / folder).items()
-        if package not in ("server", "tests")
+        if package not in own
         and not allowed.intersection(canonicalize_name(name) for name in distributions.get(package, ()))
     }
     assert undeclared == {}
