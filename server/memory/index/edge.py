@@ -1,8 +1,8 @@
 """The `edge` backend: Qdrant's embedded engine, with payload indexes and, for many points, an HNSW graph.
 
-The engine holds the interpreter while it works, so whatever it does for long stops the whole server: writing goes in
-small batches, and the graph, which takes minutes, is built by a process of its own (`edge_optimize`). Below
-`EXACT_POINTS` searches are exact. Knows no SQL.
+Searching lets the rest of the process run; flushing and optimizing do not, they hold the interpreter and with it every
+robot. So the engine flushes rarely, and the graph, which takes minutes, is built by a process of its own
+(`edge_optimize`). Up to `EXACT_POINTS` searches are exact. Knows no SQL.
 """
 
 from __future__ import annotations
@@ -62,6 +62,13 @@ class EdgeIndex(EmbeddedIndex):
         super().__init__(path, fingerprint, store)
         self._edge = store
         self._optimizing = False
+        self._builder: asyncio.subprocess.Process | None = None
+
+    async def close(self) -> None:
+        """As `MemoryIndex.close`; a graph that is being built is given up."""
+        if self._builder is not None and self._builder.returncode is None:
+            self._builder.kill()
+        await super().close()
 
     async def optimize(self) -> bool:
         """Build the graph when there are many points without one. Takes minutes for 100,000; may be cancelled.
@@ -75,7 +82,13 @@ class EdgeIndex(EmbeddedIndex):
         try:
             if not await self._call(self._edge.start_copy, data, copy):
                 return False
-            await self._build(copy)
+            complaint = await self._build(copy)
+            wanted = await self._call(self._edge.is_copied)
+            if complaint and wanted:
+                raise MemoryIndexError(
+                    f"Optimizing the memory index failed ({complaint}).",
+                    hint="It is searched as before, only slower.",
+                )
             return await self._call(self._take, copy)
         finally:
             self._optimizing = False
@@ -86,27 +99,28 @@ class EdgeIndex(EmbeddedIndex):
     def _take(self, copy: Path) -> bool:
         if not self._edge.finish_copy(copy):
             return False
-        self._folder.exchange(copy)
-        self._edge.load(self._folder.data)
+        try:
+            self._folder.exchange(copy)
+        finally:
+            self._folder.finish_exchange()
+            self._edge.load(self._folder.data)
         return True
 
-    async def _build(self, copy: Path) -> None:
+    async def _build(self, copy: Path) -> str:
+        """Build the graph of `copy`; returns what went wrong, or nothing."""
         arguments = ("-m", "server.memory.index.edge_optimize", str(copy))
-        process = await asyncio.create_subprocess_exec(
+        self._builder = process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
         )
         try:
             _, complaint = await process.communicate()
         finally:
+            self._builder = None
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if process.returncode != 0:
-            lines = complaint.decode("utf-8", "replace").strip().splitlines()
-            raise MemoryIndexError(
-                f"Optimizing the memory index failed ({lines[-1] if lines else process.returncode}).",
-                hint="It is searched as before, only slower.",
-            )
+        lines = complaint.decode("utf-8", "replace").strip().splitlines()
+        return "" if process.returncode == 0 else (lines or [f"status {process.returncode}"])[-1]
 
 
 class EdgeStore:
@@ -151,8 +165,10 @@ class EdgeStore:
     def close(self) -> None:
         shard, self._shard, self._journal = self._shard, None, None
         if shard is not None:
-            shard.flush()
-            shard.close()
+            try:
+                shard.flush()
+            finally:
+                shard.close()
 
     def write(self, points: Sequence[StoredPoint]) -> None:
         import qdrant_edge
@@ -247,6 +263,10 @@ class EdgeStore:
         built.close()
         self.close()
         return True
+
+    def is_copied(self) -> bool:
+        """Whether a copy is still wanted: the index was not emptied since."""
+        return self._journal is not None
 
     def end_copy(self) -> None:
         """Forget what was written beside a copy that is given up."""

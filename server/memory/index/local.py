@@ -80,13 +80,18 @@ class LocalStore:
     def write(self, points: Sequence[StoredPoint]) -> None:
         from qdrant_client import models
 
-        self._opened().upsert(
-            COLLECTION,
-            [
-                models.PointStruct(id=point.point_id, vector=point.vector.tolist(), payload=point.payload)
-                for point in points
-            ],
-        )
+        structs = [
+            models.PointStruct(id=point.point_id, vector=point.vector.tolist(), payload=point.payload)
+            for point in points
+        ]
+        try:
+            self._opened().upsert(COLLECTION, structs)
+        except Exception:
+            # The library commits point by point: those before the failure are there.
+            kept = self._opened().retrieve(COLLECTION, [struct.id for struct in structs], with_vectors=True)
+            for record in kept:
+                self._matrix.put(record.payload[MEMORY_ID], unit_vector(record.vector, self._dimensions))
+            raise
         for point in points:
             self._matrix.put(point.memory_id, point.vector)
 
@@ -99,8 +104,9 @@ class LocalStore:
 
     def settle(self) -> None:
         if self._connection is not None:
-            # With synchronous NORMAL a power cut could take the last commits; a checkpoint flushes them.
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            # With synchronous NORMAL a power cut could take the last commits; a checkpoint brings them to the disk. It
+            # also empties the log, in which what was deleted would still stand.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rank(self, vector: Samples, limit: int, only: Collection[str] | None, where: IndexFilter) -> list[IndexHit]:
         self._opened()
@@ -131,7 +137,7 @@ class LocalStore:
         self._client = QdrantClient(path=str(data))
 
     def _hasten(self) -> None:
-        """Commit without waiting for the disk each time: 80 points a second become 1,700.
+        """Commit without waiting for the disk each time, 80 points a second become 1,700; overwrite what is deleted.
 
         The library commits every point by itself and offers no setting. Where it has moved its connection, writing is
         as slow as it was, and as safe.
@@ -141,6 +147,7 @@ class LocalStore:
         connection = getattr(getattr(collection, "storage", None), "storage", None)
         if isinstance(connection, sqlite3.Connection):
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA secure_delete = ON")
             self._connection = connection
 
 

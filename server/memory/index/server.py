@@ -239,7 +239,6 @@ class ServerIndex:
         """The client for one request, with its time limit; what the library raises becomes ours, once, here."""
         if self._client is None:
             raise closed()
-        from httpx import HTTPError
         from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -250,9 +249,8 @@ class ServerIndex:
             raise self._unavailable(f"did not answer within {times * self._timeout_seconds:g} s") from None
         except ResourceExhaustedResponse:
             raise self._unavailable("is asked too much") from None
-        except (ResponseHandlingException, HTTPError) as error:
-            source = getattr(error, "source", error)
-            raise self._unavailable(f"cannot be reached ({type(source).__name__}: {source})") from error
+        except ResponseHandlingException as error:
+            raise self._unavailable(f"cannot be reached ({type(error.source).__name__}: {error.source})") from error
         except UnexpectedResponse as error:
             raise self._refused(error.status_code or 0, error.reason_phrase) from error
         except MemoryIndexError:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from server.errors import IndexMismatch, MemoryIndexError
+from server.memory.index.base import checked_points
 from server.memory.index.folder import MARK
-from server.memory.index.local import STORAGE
+from server.memory.index.local import STORAGE, LocalStore
 from tests.memory.index.indexes import FOLDER_KINDS, KINDS, MODEL, make_index, make_points, memory_id, opened, search
 
 pytestmark = [
@@ -68,6 +69,62 @@ async def test_summary_text_has_no_place_in_the_folder_and_only_its_owner_reads_
     assert (tmp_path / "index").stat().st_mode & 0o077 == 0
     marked = json.loads((tmp_path / "index" / MARK).read_text(encoding="utf-8"))
     assert marked["fingerprint"] == {"model": "test-embedding", "dimensions": 24, "instruction": "質問: "}
+
+
+async def test_nothing_of_a_forgotten_memory_stays_in_the_files_of_local(tmp_path: Path) -> None:
+    secret = replace(POINTS[1], payload=replace(POINTS[1].payload, topic="ひみつの引き出し"))
+    async with opened("local", tmp_path / "index") as index:
+        await index.upsert([POINTS[0], secret])
+        assert holds(tmp_path, "ひみつの引き出し")
+        await index.delete([secret.memory_id])
+        assert not holds(tmp_path, "ひみつの引き出し")
+
+
+def holds(folder: Path, text: str) -> bool:
+    return any(text.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+async def test_local_writes_are_quick(tmp_path: Path) -> None:
+    """Fails when the library has moved the connection on which commits are told not to wait for the disk."""
+    store = LocalStore(MODEL.dimensions)
+    (tmp_path / "data").mkdir()
+    store.create(tmp_path / "data")
+    store.write(checked_points(POINTS[:1], MODEL.dimensions))
+    connection = store._connection
+    assert connection is not None
+    assert connection.execute("PRAGMA synchronous").fetchone() == (1,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+async def test_a_write_that_fails_half_way_keeps_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from qdrant_client.local.persistence import CollectionPersistence
+
+    persist = CollectionPersistence.persist
+    written: list[object] = []
+
+    def full_disk(self: CollectionPersistence, point: object) -> None:
+        if len(written) == 10:
+            raise sqlite3.OperationalError("database or disk is full")
+        written.append(point)
+        persist(self, point)  # type: ignore[arg-type]
+
+    index = make_index("local", tmp_path / "index")
+    await index.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(CollectionPersistence, "persist", full_disk)
+        with pytest.raises(MemoryIndexError) as raised:
+            await index.upsert(POINTS)
+    assert "disk is full" in raised.value.message
+    assert await index.ids() == {memory_id(n) for n in range(10)}
+    await index.close()
+    report = await index.open()
+    assert (report.points, report.moved_to) == (10, None)
+    await index.upsert(POINTS)
+    assert await index.count() == 50
+    await index.close()
 
 
 # Another model

@@ -157,6 +157,26 @@ async def test_a_build_given_up_leaves_the_index_as_it_was(tmp_path: Path) -> No
     await index.close()
 
 
+async def test_emptied_or_closed_while_a_graph_is_built(tmp_path: Path) -> None:
+    index = edge_index(tmp_path / "index", MODEL, exact_points=100)
+    await index.open()
+    await index.upsert(make_points(400))
+    building = asyncio.create_task(index.optimize())
+    await asyncio.sleep(0.2)
+    await index.drop()
+    await index.upsert(make_points(150))
+    assert not await building, "the graph of what is gone is thrown away"
+    assert await index.count() == 150
+    building = asyncio.create_task(index.optimize())
+    await asyncio.sleep(0.2)
+    await index.close()
+    with pytest.raises(MemoryIndexError) as raised:
+        await building
+    assert raised.value.code == "index_closed"
+    async with opened("edge", tmp_path / "index") as again:
+        assert await again.count() == 150
+
+
 # Many at once
 
 
