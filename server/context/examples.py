@@ -132,6 +132,8 @@ RELATED_WORDS = {
 }
 
 _NOTHING = {"memories": [], "note": "nothing found"}
+# As the turn's tool loop says it.
+_UNREACHABLE = {"error": "this cannot be reached right now; answer without it and say so"}
 
 
 def _search(language: str, heard: str, query: str, after: AfterResult | None = None) -> ToolExample:
@@ -140,6 +142,24 @@ def _search(language: str, heard: str, query: str, after: AfterResult | None = N
 
 TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
     "search_memory": (
+        Example("en", "Who painted the Mona Lisa again?", "neutral", "none", "Leonardo da Vinci painted it."),
+        _search(
+            "en",
+            "Do you know where my cousin went to university?",
+            "cousin university",
+            AfterResult(_NOTHING, "doubt", "Sorry, I do not remember that."),
+        ),
+        Example("en", "Why is snow white?", "neutral", "none", "Snow scatters all the light."),
+        _search(
+            "en",
+            "That shop we talked about, what was it?",
+            "shop talked about",
+            AfterResult(_UNREACHABLE, "doubt", "Sorry, I cannot remember it right now."),
+        ),
+        Example("en", "What is nine minus four?", "neutral", "none", "Nine minus four is five."),
+        _search("en", "Which hand do I write with?", "hand I write with"),
+        Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
+        _search("en", "Suggest a snack my neighbor would enjoy.", "neighbor favorite snack"),
         _search("ja", "ぼくの靴のサイズ、いくつだったっけ", "靴のサイズ"),
         Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "うん、東からのぼるよ。"),
         _search(
@@ -148,25 +168,17 @@ TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
             "いとこ 好きな果物",
             AfterResult(_NOTHING, "doubt", "ごめんね、それは覚えていないよ。"),
         ),
-        Example("ja", "いとこが昨日いちごをくれたんだ", "happy", "none", "いちご、おいしそうだね。"),
+        Example("ja", "ハチとアリはどっちが速いの", "neutral", "none", "たぶんハチのほうだよ。"),
         _search("ja", "先週ぼくたちは何の相談をした？", "先週の相談"),
         Example("ja", "一日は何時間だったかな", "neutral", "none", "一日は二十四時間だよ。"),
-        _search("ja", "私の口に合う鍋料理を考えて", "私 好きな味"),
+        _search(
+            "ja",
+            "私の口に合う鍋料理を考えて",
+            "私 好きな味",
+            AfterResult(_UNREACHABLE, "doubt", "ごめんね、今は思い出せないよ。"),
+        ),
         Example("ja", "明日から一週間、旅行に行くんだ", "happy", "none", "いいなあ、楽しんできてね。"),
         _search("ja", "例の宿、どこに決めたんだっけ", "宿 決めた場所"),
-        Example("en", "Who painted the Mona Lisa again?", "neutral", "none", "Leonardo da Vinci painted it."),
-        _search(
-            "en",
-            "Do you know where my cousin went to university?",
-            "cousin university",
-            AfterResult(_NOTHING, "doubt", "Sorry, I do not remember that."),
-        ),
-        Example("en", "My cousin studies law now.", "happy", "none", "Law is a great choice."),
-        _search("en", "That shop we talked about, what was it?", "shop talked about"),
-        Example("en", "What is nine minus four?", "neutral", "none", "Nine minus four is five."),
-        _search("en", "Which hand do I write with?", "hand I write with"),
-        Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
-        _search("en", "Suggest a snack my neighbor would enjoy.", "neighbor favorite snack"),
     ),
 }
 """By tool name: calls, and beside them words that look alike and need none."""

@@ -28,6 +28,7 @@ from server.engines.base import LlmCapabilities, LlmMessage, LlmToolCall, ToolSp
 from server.engines.llm.decision import written_messages
 from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
+from server.pipeline.tool_loop import UNREACHABLE
 
 pytestmark = pytest.mark.unit
 
@@ -239,6 +240,17 @@ def test_every_tool_example_shows_arguments_that_its_tool_takes_in_the_language_
         assert set(call.arguments) == set(schema["required"])
         assert 0 < len(call.arguments["query"]) <= schema["properties"]["query"]["maxLength"]
         assert call.arguments["query"].isascii() == (language == "en")
+
+
+@pytest.mark.parametrize("language", ["ja", "en"])
+def test_it_is_shown_what_to_say_when_nothing_is_found_and_when_memory_cannot_be_reached(language):
+    shown = [
+        dict(example.after.result)
+        for example in TOOL_EXAMPLES["search_memory"]
+        if isinstance(example, ToolExample) and example.language == language and example.after
+    ]
+    assert {"memories": [], "note": "nothing found"} in shown
+    assert {"error": UNREACHABLE} in shown
 
 
 # --- other kinds of engines ---
