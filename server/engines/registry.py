@@ -55,13 +55,15 @@ def _faster_whisper(settings: Settings, persona: Persona) -> Any:
 
 
 def _xllama(settings: Settings, persona: Persona) -> Any:
-    from server.engines.llm.xllama import XllamaLlm
+    from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
 
+    model = settings.llm.model or DEFAULT_LLM
     return XllamaLlm(
-        _gguf(settings, settings.llm.model or DEFAULT_LLM),
+        _gguf(settings, model),
         context_tokens=settings.llm.context_tokens,
         threads=settings.llm.threads or None,
         prefix_dir=settings.model_dir / "prompt-cache",
+        tool_bias=TOOL_BIASES.get(model, 0.0),
     )
 
 
