@@ -7,7 +7,7 @@ domain and take the `db` that comes from here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from server.errors import StorageError
 from server.storage import sqlite
 from server.storage.ids import raise_counters
 from server.storage.migrate import Tree, upgrade
+from server.storage.recall_tables import WORD_TABLES
 from server.storage.turns import highest_ids
 
 SERVER_DATABASE = "server.sqlite"
@@ -67,6 +68,20 @@ class Database:
         else:
             async with self._transaction(self._reading) as db:
                 yield db
+
+    async def scrub(self, word_tables: Sequence[str] = ()) -> None:
+        """Leave no byte of what was deleted in the file or its log; writers wait. Raises `StorageError`.
+
+        Reads and writes the whole file (about a second for 100 MB). Outside any writing session of this task.
+        """
+        async with self._write_turn:
+            # A thread cannot be cancelled; the writers behind must not meet it half done.
+            scrubbing = asyncio.ensure_future(asyncio.to_thread(sqlite.scrub, self.path, word_tables))
+            try:
+                await asyncio.shield(scrubbing)
+            except asyncio.CancelledError:
+                await scrubbing
+                raise
 
     @asynccontextmanager
     async def _transaction(self, engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
@@ -135,6 +150,10 @@ class Databases:
         """A transaction on the open world's `session.sqlite`; see `Database.session`."""
         async with self._world.session(write=write) as db:
             yield db
+
+    async def scrub_world(self) -> None:
+        """After a forgetting: leave no byte of it in the world's database. See `Database.scrub`."""
+        await self._world.scrub(WORD_TABLES)
 
 
 async def _finish(db: AsyncSession) -> None:

@@ -1,6 +1,7 @@
 """Tables of `<data>/server.sqlite`: what must never be rewound when a world is restored.
 
-Devices, tokens, speakers and the counters ids come from. Row classes only; queries live in one file a domain.
+Devices, tokens, speakers, the counters ids come from, and what was forgotten. Row classes only; queries live in one
+file a domain.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import ClassVar, Literal
 
-from sqlalchemy import MetaData
+from sqlalchemy import CheckConstraint, MetaData, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from server.storage.schema import new_metadata, one_of
@@ -62,3 +63,20 @@ class IdCounterRow(ServerTable, table=True):
 
     name: str = Field(primary_key=True, sa_type=CleanText)
     next_id: int
+
+
+class TombstoneRow(ServerTable, table=True):
+    """Something was forgotten, in every world; it holds ids, no words."""
+
+    __tablename__ = "tombstones"
+    __table_args__ = (
+        CheckConstraint("(memory_id IS NULL) <> (source_turn_id IS NULL)", name="one_id"),
+        UniqueConstraint("memory_id"),
+        UniqueConstraint("source_turn_id"),
+    )
+
+    tombstone_id: int | None = Field(default=None, primary_key=True)
+    memory_id: str | None = Field(default=None, sa_type=CleanText)
+    source_turn_id: int | None = None
+    blanked: bool
+    forgotten_at: dt.datetime = Field(sa_type=UtcDateTime)

@@ -17,6 +17,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.errors import NotFoundError, StorageError
 from server.events import TurnOutcome, TurnStatus
+from server.storage import jobs, word_index
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS
 from server.storage.records import SourceTurn, Turn, record
 from server.storage.session_tables import (
@@ -116,6 +117,7 @@ async def add_user_turn(
     row.speaker_id, row.audio_duration_ms = speaker_id, audio_duration_ms
     db.add(row)
     await db.flush()
+    await word_index.index_source_turn(db, source_turn_id, text)
     return record(SourceTurn, row)
 
 
@@ -136,9 +138,10 @@ async def finish_turn(
     error_code: str | None = None,
     error_message: str | None = None,
 ) -> Turn:
-    """End a turn: the robot's words, status, outcome and trace in one transaction. `failed` is the status of `failed`.
+    """End a turn: the robot's words, status, outcome, trace and the job to remember it, in one transaction.
 
-    `reply`: what was answered; None: the robot's words. Raises `NotFoundError`, or `StorageError` when it had ended.
+    The status of outcome `failed` is `failed`. `reply`: what was answered; None: the robot's words. Raises
+    `NotFoundError`, or `StorageError` when it had ended.
     """
     turn = await _unfinished(db, turn_id)
     turn.status = "failed" if outcome == "failed" else "done"
@@ -159,6 +162,9 @@ async def finish_turn(
     if trace is not None:
         db.add(TurnTraceRow(turn_id=turn_id, trace=trace))
     await db.flush()
+    if robot is not None:
+        await word_index.index_source_turn(db, robot.source_turn_id, robot.text)
+    await _queue_ingestion(db, [turn_id], ended_at)
     return record(Turn, turn)
 
 
@@ -186,7 +192,10 @@ async def fail_turn(
 
 
 async def close_running_turns(db: AsyncSession, *, now: dt.datetime) -> list[int]:
-    """At start: every turn the last process left open ends as failed (`server_stopped`). Returns their ids."""
+    """At start: every turn the last process left open ends as failed (`server_stopped`); its words are kept and queued.
+
+    Returns their ids.
+    """
     closing = (
         update(TurnRow)
         .where(col(TurnRow.status).in_(_UNFINISHED))
@@ -200,7 +209,9 @@ async def close_running_turns(db: AsyncSession, *, now: dt.datetime) -> list[int
         .returning(col(TurnRow.turn_id))
         .execution_options(synchronize_session=False)
     )
-    return sorted((await db.exec(closing)).scalars())
+    closed = sorted((await db.exec(closing)).scalars())
+    await _queue_ingestion(db, closed, now)
+    return closed
 
 
 async def get_turn(db: AsyncSession, turn_id: int) -> Turn | None:
@@ -244,6 +255,15 @@ async def highest_ids(db: AsyncSession) -> dict[str, int]:
     turn = (await db.exec(select(func.max(TurnRow.turn_id)))).one()
     source_turn = (await db.exec(select(func.max(SourceTurnRow.source_turn_id)))).one()
     return {TURN_IDS: turn or 0, SOURCE_TURN_IDS: source_turn or 0}
+
+
+async def _queue_ingestion(db: AsyncSession, turn_ids: Sequence[int], now: dt.datetime) -> None:
+    """What the user said in these turns is to be remembered; silence is not."""
+    said = select(SourceTurnRow.session_id).where(
+        col(SourceTurnRow.turn_id).in_(turn_ids), col(SourceTurnRow.role) == "user"
+    )
+    for session_id in dict.fromkeys((await db.exec(said)).all()):
+        await jobs.enqueue(db, "ingest", session_id, now=now)
 
 
 async def _unfinished(db: AsyncSession, turn_id: int) -> TurnRow:

@@ -12,14 +12,16 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, inspect
 
 from server.errors import StorageError
-from server.storage import migrate, sqlite
+from server.storage import jobs, migrate, sqlite
 from server.storage.database import Databases
 from server.storage.devices import get_device
 from server.storage.ids import IdAllocator
+from server.storage.memory_records import SourceFilter
 from server.storage.persisted import PERSISTED, TRANSIENT
 from server.storage.server_tables import ServerTable
 from server.storage.session_tables import SessionTable
 from server.storage.turns import find_turn_by_key, get_trace, get_turn, recent_source_turns
+from server.storage.word_index import search_source_turns
 from tests.storage.house import CHANNEL, make_session, make_turn
 
 pytestmark = pytest.mark.integration
@@ -33,12 +35,31 @@ async def migrated(path: Path, tree: migrate.Tree) -> None:
     await migrate.upgrade(path, tree)
 
 
+def table_kinds(connection: Connection) -> dict[str, str]:
+    """`table`, `virtual`, or `shadow`: what a virtual table keeps its own things in."""
+    rows = connection.exec_driver_sql("PRAGMA main.table_list").mappings()
+    return {row["name"]: row["type"] for row in rows if not row["name"].startswith("sqlite_")}
+
+
+def differences_from(connection: Connection, metadata: MetaData) -> list[object]:
+    """What Alembic would change; it does not know virtual tables, which `schema_of` compares by their SQL."""
+    kinds = table_kinds(connection)
+    context = MigrationContext.configure(
+        connection, opts={"include_name": lambda name, kind, _parents: kind != "table" or kinds[name] == "table"}
+    )
+    return list(compare_metadata(context, metadata))
+
+
 def schema_of(connection: Connection) -> dict[str, object]:
     """All that SQLite enforces, comparable; Alembic's own comparison sees neither CHECKs nor partial indices."""
     found = inspect(connection)
+    tables = table_kinds(connection)
+    virtual = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE %'")
     indices = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
     return {
         "indices": {name: " ".join(sql.split()) for name, sql in indices},
+        "virtual": {name: " ".join(sql.split()) for name, sql in virtual},
+        "kinds": {name: kind for name, kind in tables.items() if name != "alembic_version"},
         **{
             table: {
                 "columns": [(item["name"], str(item["type"]), item["nullable"]) for item in found.get_columns(table)],
@@ -51,7 +72,7 @@ def schema_of(connection: Connection) -> dict[str, object]:
                 },
             }
             for table in found.get_table_names()
-            if table != "alembic_version"
+            if table != "alembic_version" and tables[table] == "table"
         },
     }
 
@@ -62,9 +83,7 @@ async def test_migrations_and_models_agree(tmp_path: Path, tree: migrate.Tree) -
     by_migrations = sqlite.open_engine(tmp_path / "migrated.sqlite")
     by_models = sqlite.open_engine(tmp_path / "models.sqlite")
     async with by_migrations.connect() as connection:
-        differences = await connection.run_sync(
-            lambda sync: compare_metadata(MigrationContext.configure(sync), TREES[tree])
-        )
+        differences = await connection.run_sync(differences_from, TREES[tree])
         real = await connection.run_sync(schema_of)
     async with by_models.begin() as connection:
         await connection.run_sync(TREES[tree].create_all)
@@ -137,6 +156,28 @@ async def test_second_session_schema_opens_with_its_keys(tmp_path: Path) -> None
     assert (turn.turn_id, turn.request_digest, turn.transcript) == (41, "ab" * 32, "左を見て")
 
 
+async def test_words_said_before_there_was_an_index_are_found(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0001", "session_0002")
+    async with await Databases.open(tmp_path, "home") as databases, databases.world(write=False) as db:
+        everyone = SourceFilter(persona_id="stackchan", speaker_id=None)
+        theirs = SourceFilter(persona_id="stackchan", speaker_id="spk_mika")
+        found = {
+            query: [hit.source_turn_id for hit in await search_source_turns(db, query, everyone, limit=9)]
+            for query in ("左", "見た", "富士通", "diary", "猫")
+        }
+        private = [hit.source_turn_id for hit in await search_source_turns(db, "diary", theirs, limit=9)]
+        waiting = await jobs.counts(db)
+        first = await jobs.find(db, "ingest", "01KB9ZZZZZZZZZZZZZZZZZZZZZ")
+        turn = await get_turn(db, 43)
+    assert found == {"左": [97], "見た": [98, 97], "富士通": [99], "diary": [], "猫": []}
+    assert private == [101]
+    assert waiting == {"ingest": {"queued": 2}}
+    assert first is not None
+    assert (first.attempts, first.requests, first.payload) == (0, 1, None)
+    assert turn is not None
+    assert (turn.transcript, turn.request_digest) == ("Please keep my diary a secret.", "d" * 64)
+
+
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     await migrated(tmp_path / "a.sqlite", "session")
     with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
@@ -178,7 +219,11 @@ async def test_everything_that_is_kept_is_in_the_list(tmp_path: Path) -> None:
     world = tmp_path / "worlds" / "home"
     for scope, folder, database in (("server", tmp_path, "server.sqlite"), ("world", world, "session.sqlite")):
         with closing(sqlite3.connect(folder / database)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            tables = {
+                name
+                for _, name, kind, *_ in connection.execute("PRAGMA main.table_list")
+                if kind != "shadow" and not name.startswith("sqlite_")
+            }
         assert {name for kept, kind, name in listed if (kept, kind) == (scope, "table")} == tables
         for path in folder.iterdir():
             kind = "folder" if path.is_dir() else "file"

@@ -15,6 +15,8 @@ CREATE TABLE channels (
 	CONSTRAINT fk_channels_parent_channel_id FOREIGN KEY(parent_channel_id) REFERENCES channels (channel_id)
 );
 INSERT INTO "channels" VALUES('stackchan:desk','stackchan',0,NULL,'2026-11-30 12:00:00.250000');
+INSERT INTO "channels" VALUES('stackchan:bedroom','stackchan',1,NULL,'2026-12-01 09:30:00.000000');
+INSERT INTO "channels" VALUES('stackchan:study','stackchan',0,NULL,'2026-12-01 09:30:00.000000');
 CREATE TABLE sessions (
 	session_id TEXT NOT NULL, 
 	channel_id TEXT NOT NULL, 
@@ -30,6 +32,8 @@ CREATE TABLE sessions (
 	CONSTRAINT fk_sessions_channel_id FOREIGN KEY(channel_id) REFERENCES channels (channel_id)
 );
 INSERT INTO "sessions" VALUES('01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','desk',NULL,'2026-11-30 12:00:00.250000','2026-11-30 12:00:00.250000',NULL,NULL);
+INSERT INTO "sessions" VALUES('01KBB000000000000000000000','stackchan:bedroom','bedroom',NULL,'2026-12-01 09:30:00.000000','2026-12-01 09:30:00.000000',NULL,NULL);
+INSERT INTO "sessions" VALUES('01KBB000000000000000000001','stackchan:study','study',NULL,'2026-12-01 09:30:00.000000','2026-12-01 09:30:00.000000',NULL,NULL);
 CREATE TABLE source_turns (
 	source_turn_id INTEGER NOT NULL, 
 	turn_id INTEGER NOT NULL, 
@@ -55,6 +59,10 @@ CREATE TABLE source_turns (
 );
 INSERT INTO "source_turns" VALUES(97,41,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','user',NULL,'左を見て','ja','house','2026-11-30 12:00:00.250000','Asia/Tokyo',900,0,NULL);
 INSERT INTO "source_turns" VALUES(98,41,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','robot',NULL,'見たよ。👀','ja','house','2026-11-30 12:00:00.250000','Asia/Tokyo',800,0,NULL);
+INSERT INTO "source_turns" VALUES(99,42,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','user',NULL,'富士通のパソコンを30,000円で買ったよ','ja','house','2026-12-01 09:30:00.000000','Asia/Tokyo',900,0,NULL);
+INSERT INTO "source_turns" VALUES(100,42,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','robot',NULL,'いい買い物だね。','ja','house','2026-12-01 09:30:00.000000','Asia/Tokyo',900,0,NULL);
+INSERT INTO "source_turns" VALUES(101,43,'01KBB000000000000000000000','stackchan:bedroom','user','spk_mika','Please keep my diary a secret.','en','private','2026-12-01 09:30:00.000000','Asia/Tokyo',900,0,NULL);
+INSERT INTO "source_turns" VALUES(102,43,'01KBB000000000000000000000','stackchan:bedroom','robot',NULL,'I will.','en','private','2026-12-01 09:30:00.000000','Asia/Tokyo',900,0,NULL);
 CREATE TABLE turn_traces (
 	turn_id INTEGER NOT NULL, 
 	trace JSON NOT NULL, 
@@ -96,6 +104,9 @@ CREATE TABLE turns (
 	CONSTRAINT fk_turns_channel_id FOREIGN KEY(channel_id) REFERENCES channels (channel_id)
 );
 INSERT INTO "turns" VALUES(41,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','desk','done','ok','audio','8e03978e-40d5-43dd-bc93-6894a57f9324','左を見て','ja','見たよ。👀','happy','look_left',NULL,NULL,900,800,'stackchan','2026-11-30 12:00:00.250000','2026-11-30 12:00:03.250000','{"asr_ms":310}',NULL,'abababababababababababababababababababababababababababababababab');
+INSERT INTO "turns" VALUES(42,'01KB9ZZZZZZZZZZZZZZZZZZZZZ','stackchan:desk','desk','done','ok','audio',NULL,'富士通のパソコンを30,000円で買ったよ','ja','いい買い物だね。',NULL,NULL,NULL,NULL,NULL,NULL,'stackchan','2026-12-01 09:30:00.000000','2026-12-01 09:30:00.000000',NULL,NULL,NULL);
+INSERT INTO "turns" VALUES(43,'01KBB000000000000000000000','stackchan:bedroom','bedroom','done','ok','audio','k1','Please keep my diary a secret.','en','I will.',NULL,NULL,NULL,NULL,NULL,NULL,'stackchan','2026-12-01 09:30:00.000000','2026-12-01 09:30:00.000000',NULL,NULL,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd');
+INSERT INTO "turns" VALUES(44,'01KBB000000000000000000001','stackchan:study','study','done','no_speech','audio',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'stackchan','2026-12-01 09:30:00.000000','2026-12-01 09:30:00.000000',NULL,NULL,NULL);
 CREATE UNIQUE INDEX uq_sessions_open_channel ON sessions (channel_id) WHERE closed_at IS NULL;
 CREATE INDEX ix_sessions_channel_id_opened_at ON sessions (channel_id, opened_at);
 CREATE INDEX ix_turns_status ON turns (status);

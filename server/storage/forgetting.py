@@ -1,0 +1,219 @@
+"""Forgetting: what it reaches, and how it is carried out so that no words are left in the world's database.
+
+The order is the caller's, since two files cannot commit together: `reach` -> `tombstones.add`, committed -> `forget`,
+committed -> `Databases.scrub_world` (the `scrub` job, when it was put off). Each step can be repeated. Rows stay, as
+ids without words. Knows no vectors and no files.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import String, cast, delete, func, or_, update
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.storage import jobs, segments, word_index
+from server.storage.memories import in_pages
+from server.storage.memory_records import Forgetting, Tombstone
+from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallSourceRow
+from server.storage.session_tables import SourceTurnRow, TurnRow, TurnTraceRow
+
+SCRUB_SUBJECT = "world"
+
+
+async def reach(
+    db: AsyncSession, memory_ids: Sequence[str], *, also_source: bool, also_turn_ids: Iterable[int] = ()
+) -> Forgetting:
+    """What forgetting these memories reaches; changes nothing. Ids that are not there are left out.
+
+    Older versions that they superseded are reached as well. `also_source`: the words of their turns go too, and of the
+    turns in which one of them was recalled; else those stay in the log and are only found no more, unless another
+    memory needs them. `also_turn_ids`: exchanges to blank besides, such as the request itself.
+    """
+    reached = await _with_older(db, memory_ids)
+    sources = await _sources(db, reached)
+    turn_ids = set(also_turn_ids)
+    hidden: list[int] = []
+    if also_source:
+        turn_ids |= await _turns_of(db, sources) | await _recalling(db, reached)
+    else:
+        hidden = sorted(set(sources) - await _needed_by_others(db, sources, reached))
+    blanked = await _words_of(db, turn_ids)
+    return Forgetting(
+        memory_ids=tuple(reached),
+        blanked_source_turn_ids=tuple(blanked),
+        hidden_source_turn_ids=tuple(hidden),
+        turn_ids=tuple(sorted(turn_ids)),
+    )
+
+
+async def forget(db: AsyncSession, reached: Forgetting, *, now: dt.datetime) -> None:
+    """Carry it out: memories, names, words of the index, and the blanked turns' texts; queue `unindex` and `scrub`.
+
+    Whoever is making a vector of one of the memories finds its job gone. Doing it again changes nothing.
+    """
+    await _forget_memories(db, reached.memory_ids, now)
+    await _blank(db, reached.turn_ids)
+    taken_out = [*reached.blanked_source_turn_ids, *reached.hidden_source_turn_ids]
+    for page in in_pages(taken_out):
+        await word_index.unindex_source_turns(db, page)
+    await segments.leave_out(db, await _turns_of(db, taken_out), now=now)
+    await jobs.enqueue(db, "scrub", SCRUB_SUBJECT, now=now)
+
+
+async def reapply(db: AsyncSession, stones: Iterable[Tombstone], *, now: dt.datetime) -> Forgetting:
+    """After a restore, import or rebuild: forget again what the tombstones name and this world has got back.
+
+    Returns what was there to forget; nothing is done, and no job queued, when that is nothing.
+    """
+    stones = list(stones)
+    memory_ids = await _living(db, [stone.memory_id for stone in stones if stone.memory_id is not None])
+    blanked = [stone.source_turn_id for stone in stones if stone.source_turn_id is not None and stone.blanked]
+    hidden = [stone.source_turn_id for stone in stones if stone.source_turn_id is not None and not stone.blanked]
+    worded = await _worded(db, blanked)
+    found = Forgetting(
+        memory_ids=tuple(memory_ids),
+        blanked_source_turn_ids=tuple(worded),
+        hidden_source_turn_ids=tuple(await _worded(db, hidden)),
+        turn_ids=tuple(sorted(await _turns_of(db, worded))),
+    )
+    if found.memory_ids or found.blanked_source_turn_ids:
+        await forget(db, found, now=now)
+    elif found.hidden_source_turn_ids:
+        for page in in_pages(found.hidden_source_turn_ids):
+            await word_index.unindex_source_turns(db, page)
+        await segments.leave_out(db, await _turns_of(db, found.hidden_source_turn_ids), now=now)
+    return found
+
+
+async def _forget_memories(db: AsyncSession, memory_ids: Sequence[str], now: dt.datetime) -> None:
+    item = RecallItemRow
+    for memory_id in memory_ids:
+        forgetting = (
+            update(item)
+            .where(col(item.memory_id) == memory_id, col(item.status) != "forgotten")
+            .values(
+                status="forgotten",
+                topic="",
+                summary="",
+                entities=[],
+                error=None,
+                index_state="pending",
+                revision=col(item.revision) + 1,
+                updated_at=now,
+            )
+            .returning(col(item.item_id))
+            .execution_options(synchronize_session=False)
+        )
+        item_id = (await db.exec(forgetting)).scalar_one_or_none()
+        if item_id is None:
+            continue
+        await word_index.unindex_memory(db, item_id)
+        await _delete(db, delete(RecallEntityRow).where(col(RecallEntityRow.memory_id) == memory_id))
+        await jobs.cancel(db, ["index"], memory_id)
+        await jobs.enqueue(db, "unindex", memory_id, now=now)
+
+
+async def _blank(db: AsyncSession, turn_ids: Sequence[int]) -> None:
+    # Empty, not NULL: there were words, and a reader can tell.
+    turn, source = TurnRow, SourceTurnRow
+    for page in in_pages(turn_ids):
+        await _delete(db, delete(TurnTraceRow).where(col(TurnTraceRow.turn_id).in_(page)))
+        await _change(db, update(source).where(col(source.turn_id).in_(page)).values(text="", tool_calls=None))
+        said = update(turn).where(col(turn.turn_id).in_(page))
+        await _change(db, said.values(memory=None, error_message=None, request_digest=None))
+        await _change(db, said.where(col(turn.transcript).is_not(None)).values(transcript=""))
+        await _change(db, said.where(col(turn.reply).is_not(None)).values(reply=""))
+
+
+async def _with_older(db: AsyncSession, memory_ids: Sequence[str]) -> list[str]:
+    item = RecallItemRow
+    reached: dict[str, None] = {}
+    newest = list(memory_ids)
+    while newest:
+        there = select(item.memory_id).where(col(item.memory_id).in_(newest))
+        reached |= dict.fromkeys((await db.exec(there)).all())
+        older = select(item.memory_id).where(col(item.superseded_by).in_(newest))
+        newest = [memory_id for memory_id in (await db.exec(older)).all() if memory_id not in reached]
+    return list(reached)
+
+
+async def _living(db: AsyncSession, memory_ids: Sequence[str]) -> list[str]:
+    item = RecallItemRow
+    found: list[str] = []
+    for page in in_pages(memory_ids):
+        there = select(item.memory_id).where(col(item.memory_id).in_(page), col(item.status) != "forgotten")
+        found += (await db.exec(there)).all()
+    return found
+
+
+async def _sources(db: AsyncSession, memory_ids: Sequence[str]) -> list[int]:
+    source = RecallSourceRow
+    found: set[int] = set()
+    for page in in_pages(memory_ids):
+        found |= set((await db.exec(select(source.source_turn_id).where(col(source.memory_id).in_(page)))).all())
+    return sorted(found)
+
+
+async def _turns_of(db: AsyncSession, source_turn_ids: Sequence[int]) -> set[int]:
+    source = SourceTurnRow
+    found: set[int] = set()
+    for page in in_pages(source_turn_ids):
+        found |= set((await db.exec(select(source.turn_id).where(col(source.source_turn_id).in_(page)))).all())
+    return found
+
+
+async def _words_of(db: AsyncSession, turn_ids: Collection[int]) -> list[int]:
+    source = SourceTurnRow
+    found: list[int] = []
+    for page in in_pages(sorted(turn_ids)):
+        found += (await db.exec(select(source.source_turn_id).where(col(source.turn_id).in_(page)))).all()
+    return sorted(found)
+
+
+async def _worded(db: AsyncSession, source_turn_ids: Sequence[int]) -> list[int]:
+    source = SourceTurnRow
+    found: list[int] = []
+    for page in in_pages(source_turn_ids):
+        there = select(source.source_turn_id).where(col(source.source_turn_id).in_(page), col(source.text) != "")
+        found += (await db.exec(there)).all()
+    return sorted(found)
+
+
+async def _recalling(db: AsyncSession, memory_ids: Sequence[str]) -> set[int]:
+    """Exchanges whose tool calls, results or trace name one of the memories, and so may repeat its words."""
+    found: set[int] = set()
+    for row, column in (
+        (SourceTurnRow, col(SourceTurnRow.tool_calls)),
+        (TurnRow, col(TurnRow.memory)),
+        (TurnTraceRow, col(TurnTraceRow.trace)),
+    ):
+        for page in in_pages(memory_ids, 50):
+            named = or_(*(func.instr(cast(column, String), memory_id) > 0 for memory_id in page))
+            turn_id: Any = col(row.turn_id)
+            found |= set((await db.exec(select(turn_id).where(column.is_not(None), named))).all())
+    return found
+
+
+async def _needed_by_others(db: AsyncSession, source_turn_ids: Sequence[int], forgotten: Collection[str]) -> set[int]:
+    item, source = RecallItemRow, RecallSourceRow
+    found: set[int] = set()
+    for page in in_pages(source_turn_ids):
+        kept = (
+            select(source.source_turn_id, source.memory_id)
+            .join(item, col(item.memory_id) == col(source.memory_id))
+            .where(col(source.source_turn_id).in_(page), col(item.status) != "forgotten")
+        )
+        found |= {turn for turn, memory_id in (await db.exec(kept)).all() if memory_id not in forgotten}
+    return found
+
+
+async def _change(db: AsyncSession, statement: Any) -> None:
+    await db.exec(statement.execution_options(synchronize_session=False))
+
+
+async def _delete(db: AsyncSession, statement: Any) -> None:
+    await db.exec(statement.execution_options(synchronize_session=False))

@@ -1,0 +1,180 @@
+"""Queries on the word indexes over memories and source turns: SQLite's FTS5, which only SQLite has.
+
+Each holds `words.tokens(text)`, written in the transaction that writes the row. What is searched for reaches FTS5 only
+as quoted words, so no text can be its syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    TableClause,
+    Text,
+    and_,
+    column,
+    delete,
+    insert,
+    literal_column,
+    or_,
+    select,
+    table,
+    text,
+)
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.storage.memory_records import MemoryFilter, MemoryHit, SourceFilter, SourceHit
+from server.storage.narrowing import memory_conditions, source_conditions
+from server.storage.recall_tables import WORD_TABLES, RecallItemRow, RecallSourceRow
+from server.storage.session_tables import SourceTurnRow, TurnRow
+from server.storage.sqlite import not_by_index
+from server.storage.words import Term, entity_key, query_terms, tokens
+
+_PAGE = 1000
+_WordTable = Literal["recall_words", "source_words"]
+
+
+async def index_memory(db: AsyncSession, item_id: int, topic: str, summary: str, entities: Sequence[str]) -> None:
+    """Make a memory findable by its words; replaces what it was found by."""
+    await _write(db, "recall_words", [(item_id, memory_body(topic, summary, entities))])
+
+
+async def index_source_turn(db: AsyncSession, source_turn_id: int, said: str) -> None:
+    """Make a source turn findable by its words; replaces what it was found by."""
+    await _write(db, "source_words", [(source_turn_id, said)])
+
+
+async def unindex_memory(db: AsyncSession, item_id: int) -> None:
+    """A memory is no longer found by words."""
+    await _remove(db, "recall_words", [item_id])
+
+
+async def unindex_source_turns(db: AsyncSession, source_turn_ids: Collection[int]) -> None:
+    """Source turns are no longer found by words."""
+    await _remove(db, "source_words", source_turn_ids)
+
+
+async def search_memories(
+    db: AsyncSession, query: str, wanted: MemoryFilter, *, limit: int, memory_ids: Collection[str] | None = None
+) -> list[MemoryHit]:
+    """Memories that share words with `query`, best first; equal ones newest first.
+
+    `memory_ids`: only among these. Empty when the query has no words.
+    """
+    item = RecallItemRow
+    conditions = [memory_conditions(wanted, begin_here=False)]
+    if memory_ids is not None:
+        conditions.append(not_by_index(col(item.memory_id)).in_(list(memory_ids)))
+    words = _words("recall_words")
+    found = (
+        select(col(item.memory_id), _score("recall_words"))
+        .join_from(words, item, col(item.item_id) == words.c.rowid)
+        .where(*conditions)
+        .order_by(_score("recall_words").desc(), col(item.occurred_at).desc(), col(item.memory_id).desc())
+    )
+    return [MemoryHit(memory_id, score) for memory_id, score in await _search(db, "recall_words", found, query, limit)]
+
+
+async def search_source_turns(db: AsyncSession, query: str, wanted: SourceFilter, *, limit: int) -> list[SourceHit]:
+    """Source turns that share words with `query`, best first; equal ones newest first. Forgotten ones have no words."""
+    source = SourceTurnRow
+    words = _words("source_words")
+    found = (
+        select(col(source.source_turn_id), _score("source_words"))
+        .join_from(words, source, col(source.source_turn_id) == words.c.rowid)
+        .join(TurnRow, col(TurnRow.turn_id) == col(source.turn_id))
+        .where(source_conditions(wanted))
+        .order_by(_score("source_words").desc(), col(source.said_at).desc(), col(source.source_turn_id).desc())
+    )
+    return [SourceHit(turn_id, score) for turn_id, score in await _search(db, "source_words", found, query, limit)]
+
+
+async def reindex(db: AsyncSession) -> tuple[int, int]:
+    """Make both word indexes anew from the rows; how many memories and source turns are in them.
+
+    What was forgotten stays out: also turns whose words are still in the log, but of whose memories none is left.
+    """
+    for name in WORD_TABLES:
+        await db.exec(delete(_words(name)))
+    memories: Any = select(
+        col(RecallItemRow.item_id), col(RecallItemRow.topic), col(RecallItemRow.summary), col(RecallItemRow.entities)
+    ).where(col(RecallItemRow.status) != "forgotten")
+    sources: Any = select(col(SourceTurnRow.source_turn_id), col(SourceTurnRow.text)).where(_remembered())
+    counts = [0, 0]
+    async for rows in _pages(db, memories, col(RecallItemRow.item_id)):
+        await _write(db, "recall_words", [(row[0], memory_body(row[1], row[2], row[3])) for row in rows])
+        counts[0] += len(rows)
+    async for rows in _pages(db, sources, col(SourceTurnRow.source_turn_id)):
+        await _write(db, "source_words", [(row[0], row[1]) for row in rows])
+        counts[1] += len(rows)
+    return counts[0], counts[1]
+
+
+def memory_body(topic: str, summary: str, entities: Sequence[str]) -> str:
+    """The text whose words find a memory. A name that the topic or summary says already does not count twice."""
+    said = f"{topic}\n{summary}"
+    folded = entity_key(said)
+    return "\n".join([said, *(name for name in entities if entity_key(name) not in folded)])
+
+
+async def _search(
+    db: AsyncSession, name: _WordTable, found: Any, query: str, limit: int
+) -> Sequence[tuple[Any, float]]:
+    terms = query_terms(query)
+    if not terms or limit < 1:
+        return []
+    matching = found.where(text(f"{name} MATCH :words").bindparams(words=_expression(terms))).limit(limit)
+    return [(row[0], float(row[1])) for row in (await db.exec(matching)).all()]
+
+
+def _expression(terms: Sequence[Term]) -> str:
+    # Words hold letters, digits and points only; doubling quotes is for the day when they hold more.
+    quoted = (f'"{term.word.replace(chr(34), chr(34) * 2)}"' + ("*" if term.begins else "") for term in terms)
+    return " OR ".join(quoted)
+
+
+def _words(name: str) -> TableClause:
+    return table(name, column("rowid", Integer), column("body", Text))
+
+
+def _score(name: _WordTable) -> ColumnElement[float]:
+    return literal_column(f"-bm25({name})", Float)
+
+
+def _remembered() -> ColumnElement[bool]:
+    source, item = RecallSourceRow, RecallItemRow
+    memories = (
+        select(col(item.memory_id))
+        .join(source, col(source.memory_id) == col(item.memory_id))
+        .where(col(source.source_turn_id) == col(SourceTurnRow.source_turn_id))
+    )
+    return and_(
+        col(SourceTurnRow.text) != "",
+        or_(~memories.exists(), memories.where(col(item.status) != "forgotten").exists()),
+    )
+
+
+async def _pages(db: AsyncSession, wanted: Any, key: Any) -> AsyncIterator[Sequence[Any]]:
+    """The rows of `wanted`, whose first column is the unique `key`, by a thousand at a time."""
+    after = -1
+    while rows := (await db.exec(wanted.where(key > after).order_by(key).limit(_PAGE))).all():
+        yield rows
+        after = rows[-1][0]
+
+
+async def _write(db: AsyncSession, name: _WordTable, texts: Sequence[tuple[int, str]]) -> None:
+    await _remove(db, name, [rowid for rowid, _ in texts])
+    bodies = [{"rowid": rowid, "body": " ".join(tokens(said))} for rowid, said in texts]
+    if bodies:
+        await db.exec(insert(_words(name)), params=bodies)
+
+
+async def _remove(db: AsyncSession, name: _WordTable, rowids: Collection[int]) -> None:
+    if rowids:
+        words = _words(name)
+        await db.exec(delete(words).where(words.c.rowid.in_(list(rowids))))
