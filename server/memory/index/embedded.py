@@ -143,7 +143,7 @@ class EmbeddedIndex:
         damage, moved_to = "", None
         try:
             mark = self._folder.inspect()
-            if mark is not None and not discard:
+            if mark is not None and mark.made and not discard:
                 self._folder.check(mark)
                 return self._load(mark)
         except IndexDamaged as error:
@@ -177,6 +177,7 @@ class EmbeddedIndex:
         self._store.close()
         self._folder.begin()
         self._store.create(self._folder.data)
+        self._folder.write_mark(None)
 
     def _end(self) -> None:
         try:

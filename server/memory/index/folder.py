@@ -32,11 +32,13 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`points`: how many there were when it was closed; None while open or after a crash."""
+    """`points`: how many there were when it was closed; None while open or after a crash. `made`: False while the
+    library still makes its files."""
 
     backend: str
     fingerprint: EmbeddingFingerprint
     points: int | None = None
+    made: bool = True
 
 
 class IndexFolder:
@@ -113,9 +115,9 @@ class IndexFolder:
                 hint="Rebuild the index to move it; until then words are searched.",
             )
 
-    def write_mark(self, points: int | None) -> None:
+    def write_mark(self, points: int | None, *, made: bool = True) -> None:
         """Write the mark whole or not at all. `points`: None while the index is open."""
-        content = {"format": _FORMAT, **asdict(Mark(self._backend, self._fingerprint, points))}
+        content = {"format": _FORMAT, **asdict(Mark(self._backend, self._fingerprint, points, made))}
         partial = self.path / _PARTIAL
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -128,13 +130,13 @@ class IndexFolder:
             raise self.failed(error) from None
 
     def begin(self) -> None:
-        """An empty folder with our mark; what of ours was there is gone."""
+        """An empty folder with our mark, in which the library can begin; what of ours was there is gone."""
         try:
             # Renamed first: a folder half removed would have lost its mark and be taken for a foreign one.
             if self.path.exists():
                 shutil.rmtree(self._dropped, ignore_errors=True)
                 self.path.rename(self._dropped)
-            self.write_mark(None)
+            self.write_mark(None, made=False)
             self.data.mkdir(mode=0o700)
             shutil.rmtree(self._dropped, ignore_errors=True)
         except OSError as error:
@@ -180,7 +182,8 @@ class IndexFolder:
             points = content["points"]
             if content["format"] != _FORMAT or not (points is None or isinstance(points, int)):
                 raise ValueError(f"format {content['format']}")
-            return Mark(str(content["backend"]), EmbeddingFingerprint(**content["fingerprint"]), points)
+            fingerprint = EmbeddingFingerprint(**content["fingerprint"])
+            return Mark(str(content["backend"]), fingerprint, points, bool(content["made"]))
         except (ValueError, TypeError, KeyError) as error:
             raise IndexDamaged(f"{MARK} cannot be read ({type(error).__name__}: {error})") from None
 

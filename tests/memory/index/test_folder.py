@@ -16,7 +16,7 @@ import pytest
 
 from server.errors import IndexMismatch, MemoryIndexError
 from server.memory.index.base import checked_points
-from server.memory.index.folder import MARK
+from server.memory.index.folder import MARK, IndexFolder
 from server.memory.index.local import STORAGE, LocalStore
 from tests.memory.index.indexes import FOLDER_KINDS, KINDS, MODEL, make_index, make_points, memory_id, opened, search
 
@@ -269,6 +269,20 @@ async def test_a_deleted_or_empty_folder_is_a_new_index(kind: str, tmp_path: Pat
         report = await index.open()
         assert (report.points, report.rebuild_needed, report.moved_to) == (0, True, None)
         await index.close()
+
+
+@pytest.mark.parametrize("kind", FOLDER_KINDS)
+async def test_a_kill_while_the_folder_is_made_is_no_damage(kind: str, tmp_path: Path) -> None:
+    folder = IndexFolder(tmp_path / "index", kind, MODEL)
+    folder.begin()
+    (folder.data / "half-made").touch()
+    index = make_index(kind, tmp_path / "index")
+    report = await index.open()
+    assert (report.points, report.rebuild_needed, report.moved_to) == (0, True, None)
+    await index.upsert(POINTS)
+    assert await index.count() == 50
+    await index.close()
+    assert names_of(tmp_path, "index*") == ["index", "index.lock"]
 
 
 async def test_a_kill_between_two_renames_loses_nothing(tmp_path: Path) -> None:
