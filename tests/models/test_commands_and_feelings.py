@@ -16,7 +16,7 @@ import pytest
 from server.config_sections import LlmSettings
 from server.context.prompts import answer_schema, prompt_messages, stable_prefix
 from server.engines.base import LlmRequest, LlmText
-from server.engines.llm.xllama import XllamaLlm
+from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
 from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
@@ -48,7 +48,12 @@ def answers(persona):
 async def ask_all(persona):
     # As the server makes it, so that both find the same prompt prefix on the disk.
     cache = model_path().parents[1] / "prompt-cache"
-    llm = XllamaLlm(model_path(), context_tokens=LlmSettings().context_tokens, prefix_dir=cache)
+    llm = XllamaLlm(
+        model_path(),
+        context_tokens=LlmSettings().context_tokens,
+        prefix_dir=cache,
+        tool_bias=TOOL_BIASES[model_path().parent.name],
+    )
     await llm.start()
     try:
         await llm.warm_prefix(stable_prefix(persona, llm.capabilities, TOOLS))
