@@ -1,8 +1,9 @@
 """The `edge` backend: Qdrant's embedded engine, with payload indexes and, for many points, an HNSW graph.
 
-Searching lets the rest of the process run; flushing and optimizing do not, they hold the interpreter and with it every
-robot. So the engine flushes rarely, and the graph, which takes minutes, is built by a process of its own
-(`edge_optimize`). Up to `EXACT_POINTS` searches are exact. Knows no SQL.
+Every call of the engine holds the interpreter, and with it every robot, until it returns: 3 ms for an exact search of
+10,000 points, 0.3 s for a flush, minutes for a graph. So points are written in small batches, the engine flushes
+rarely, and a graph is built by a process of its own (`edge_optimize`). Up to `EXACT_POINTS` searches are exact. Knows
+no SQL.
 """
 
 from __future__ import annotations
