@@ -27,6 +27,9 @@ SERVER_DATABASE = "server.sqlite"
 SESSION_DATABASE = "session.sqlite"
 WORLDS = "worlds"
 
+Db = AsyncSession
+"""What a query function takes. Other rooms call the type by this name: they do not know the library."""
+
 
 class Database:
     """One SQLite file: many readers, one writer at a time, in the order they came."""
