@@ -1,7 +1,7 @@
 """Days that a question names, in Japanese or English: 昨日, 先月, 去年の夏, 11月3日, last week, in May.
 
-Pure: the day on which it is asked comes in. Vague times (この前, recently) and habits (水曜は, on Mondays) name no days. It
-only reads; whether days narrow a search or raise a memory in its order is decided by who asks.
+Pure: the day on which it is asked comes in. Vague times (この前, recently) and habits (水曜は) name no days. It only
+reads; whether days narrow a search or raise a memory in its order is decided by who asks.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class DateRange:
 def named_days(text: str, asked_on: dt.date) -> tuple[DateRange, ...]:
     """The days that `text` names when asked on `asked_on` (a local date), in the order they are named.
 
-    Of overlapping readings the longest wins (去年の夏, not 去年). "5月か6月" gives two; a month without a year may give two,
-    the last and the coming one.
+    Of overlapping readings the longest wins (去年の夏, not 去年). "5月か6月" gives two; a month without a year may give
+    two, the last and the coming one.
     """
     text = unicodedata.normalize("NFKC", text)
     found: list[tuple[int, int, list[tuple[dt.date, dt.date]]]] = []
@@ -169,9 +169,7 @@ def _read_english_season(match: re.Match[str], asked_on: dt.date) -> Iterator[_S
 
 def _read_feast(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
     (month, day), (last_month, last_day) = FEASTS[match["feast"].lower()]
-    yield from _named(
-        lambda year: (dt.date(year, month, day), dt.date(year, last_month, last_day)), match, asked_on
-    )
+    yield from _named(lambda year: (dt.date(year, month, day), dt.date(year, last_month, last_day)), match, asked_on)
 
 
 def _read_month(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
@@ -288,7 +286,10 @@ _ASCII = r"(?<![A-Za-z])"
 _ENGLISH_COUNT = r"(?P<count>\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 
 _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
-    (re.compile(rf"{_YEAR}?(?P<season>春|夏|秋|冬)(?=[にのはもごっかで、。?!\s]|休み|頃|ごろ|$)(?!の?服|物)"), _read_season),
+    (
+        re.compile(rf"{_YEAR}?(?P<season>春|夏|秋|冬)(?=[にのはもごっかで、。?!\s]|休み|頃|ごろ|$)(?!の?服|物)"),
+        _read_season,
+    ),
     (re.compile(rf"{_YEAR}?(?P<feast>{'|'.join(name for name in FEASTS if not name.isascii())}|GW)"), _read_feast),
     (re.compile(rf"{_YEAR}?{_COUNT.format('month')}月(?!間|々)の?(?:{_DAY}|{_PART})?"), _read_month),
     (re.compile(r"(?<!\d)(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)"), _read_numbers),
@@ -346,5 +347,8 @@ _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
         _read_english_month,
     ),
     (re.compile(r"\b(?:in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?P<year_word>)(?P<years_ago>)\b"), _read_year),
-    (re.compile(r"\b(?:at|for|last|this|on)\s+(?P<feast>Christmas)(?P<year>)(?P<year_word>)(?P<years_ago>)"), _read_feast),
+    (
+        re.compile(r"\b(?:at|for|last|this|on)\s+(?P<feast>Christmas)(?P<year>)(?P<year_word>)(?P<years_ago>)"),
+        _read_feast,
+    ),
 )

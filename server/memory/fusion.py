@@ -6,13 +6,17 @@ that sorts. Weighted min-max beat reciprocal ranks in every measurement (`script
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
+Key = TypeVar("Key", str, int)
 Signal = Literal["summary_vectors", "summary_words", "source_words", "days", "speaker"]
 """Searches that are fused: cosines of summaries, BM25 of summaries, BM25 of source turns; whether it happened on days
 that the question names; whether it is about somebody whom the question names."""
+
+_SEARCHES: tuple[Signal, ...] = ("summary_vectors", "summary_words", "source_words")
+_RAISES: tuple[Signal, ...] = ("days", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +33,12 @@ class Recipe:
     """The best so many of each search take part."""
     days_slack: int
     """Days around a named day on which a memory still counts by half."""
+    found_from_memories: int
+    """Among fewer, everything was found: how rare a word is cannot be told, and little is in the way."""
     found_cosine: float
-    """Nothing was found when no memory is this similar ..."""
+    """A memory less similar than this was not found ..."""
     found_words: float
-    """... and none holds this share of the question's words, each by how rare it is. Per embedding model."""
+    """... unless it or its source turns share words with the question of this BM25. Both per embedding model."""
     close: float
     """The best two are close when their fused scores differ by less than this share of the best."""
 
@@ -41,7 +47,7 @@ class Recipe:
         return weight
 
 
-def scaled[Key: Hashable](scores: Mapping[Key, float], *, from_zero: bool = False) -> dict[Key, float]:
+def scaled(scores: Mapping[Key, float], *, from_zero: bool = False) -> dict[Key, float]:
     """Scores as 0 (the worst) to 1 (the best). `from_zero`: 0 stays 0, for scores of which a missing one is zero.
 
     Scores that are all alike tell nothing apart: each is 1.
@@ -53,18 +59,18 @@ def scaled[Key: Hashable](scores: Mapping[Key, float], *, from_zero: bool = Fals
     return {key: (score - lowest) / width if width > 0 else 1.0 for key, score in scores.items()}
 
 
-def fused[Key: Hashable](signals: Mapping[Signal, Mapping[Key, float]], recipe: Recipe) -> dict[Key, float]:
+def fused(signals: Mapping[Signal, Mapping[Key, float]], recipe: Recipe) -> dict[Key, float]:
     """One score for every key that any search found: the weighted sum of its scaled scores.
 
     Words scale from zero, cosines from the lowest of their hits; `days` and `speaker` are 0 to 1 already and raise only
     what another search found.
     """
     total: dict[Key, float] = {}
-    for signal in ("summary_vectors", "summary_words", "source_words"):
+    for signal in _SEARCHES:
         weight = recipe.weight(signal)
         for key, score in scaled(signals.get(signal, {}), from_zero=signal != "summary_vectors").items():
             total[key] = total.get(key, 0.0) + weight * score
-    for signal in ("days", "speaker"):
+    for signal in _RAISES:
         for key, score in signals.get(signal, {}).items():
             if key in total:
                 total[key] += recipe.weight(signal) * score
@@ -77,9 +83,19 @@ def together(scores: Collection[float], shares: Collection[float]) -> float:
     return sum(score * share for score, share in zip(best, (1.0, *shares), strict=False))
 
 
-def in_order[Key: str | int](scores: Mapping[Key, float], recency: Mapping[Key, float]) -> list[Key]:
+def in_order(scores: Mapping[Key, float], recency: Mapping[Key, float]) -> list[Key]:
     """Keys, best first. Only equals are ordered by recency (newest first), then by key, largest first."""
     return sorted(scores, key=lambda key: (round(scores[key] / TIE), recency.get(key, 0.0), key), reverse=True)
+
+
+def is_found(cosine: float | None, words: float, recipe: Recipe) -> bool:
+    """Whether a memory has to do with the question at all. `words`: its best BM25; `cosine` None: it has no vector.
+
+    A weak judge: on the Japanese set questions about what was never said look much like the others to this model.
+    """
+    if cosine is None:
+        return words > 0
+    return cosine >= recipe.found_cosine or words >= recipe.found_words
 
 
 def are_close(best: float, second: float, recipe: Recipe) -> bool:
@@ -97,13 +113,14 @@ SUMMARIES_AND_SOURCES = Recipe(
     name="summaries-and-sources-1",
     summary_vectors=1.0,
     summary_words=0.3,
-    source_words=1.0,
+    source_words=0.8,
     days=0.5,
     speaker=0.3,
     pool=200,
     days_slack=7,
-    found_cosine=0.0,
-    found_words=0.0,
+    found_from_memories=500,
+    found_cosine=0.84,
+    found_words=16.0,
     close=0.1,
 )
 """Chosen on LoCoMo's conversations 1 and 2, with multilingual-e5-small."""

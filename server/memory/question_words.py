@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-ASKING = frozenset(
+_ASKING = (
     "a an the is are was were be been being am do does did done have has had i you he she it we they me him her us them"
     " my your his its our their this that these those what when where who whom whose which why how of to in on at for"
     " from by with about as and or not no if then so than too very can could will would shall should may might must"
-    " just there here s t ll re ve d m don didn isn wasn".split()
+    " just there here s t ll re ve d m don didn isn wasn"
 )
+ASKING = frozenset(_ASKING.split())
 """English words that carry a sentence and tell nothing; with what NFKC and the index leave of 's and 'll."""
 
 _PLAIN_WORD = re.compile(r"(?<![A-Za-z0-9])[a-z]{3,}(?![A-Za-z0-9])")

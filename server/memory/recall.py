@@ -1,0 +1,326 @@
+"""Finding memories: SQL narrows, vectors and words rank, `fusion` makes one order of them.
+
+The one search behind `search_memory`, the shell and the browser; `read_source` goes back to the exact words. Whoever
+asks is part of every query, so nothing private leaves it. Writes nothing, knows no prompt, and never decides when to
+search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.engines.base import EmbeddingEngine
+from server.errors import EmbeddingError, MemoryIndexError, NotFoundError, RequestError
+from server.events import Samples
+from server.memory import fusion
+from server.memory.dates import DateRange, named_days
+from server.memory.fusion import Recipe, Signal
+from server.memory.index.base import IndexFilter, MemoryIndex
+from server.memory.question_words import search_text
+from server.memory.recall_records import Candidate, Searched, SearchQuery, SearchResult
+from server.storage import memories, memory_lookup, sources, word_index
+from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
+from server.storage.records import SourceTurn
+from server.storage.words import entity_key
+
+OpenWorld = Callable[[], AbstractAsyncContextManager[AsyncSession]]
+"""A read-only transaction on the open world's database."""
+
+CANDIDATES_LIMIT = 50
+_SAID_LIMIT = 3
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    wanted: MemoryFilter
+    memory_ids: list[str] | None
+    """None: the index filters by itself, and nothing but whose they are narrows."""
+    loosened: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ByWords:
+    summaries: dict[str, float]
+    sources: dict[str, float]
+    """Memories by the words of their source turns."""
+    said: tuple[SourceTurn, ...]
+
+
+class Recall:
+    """`open_world`: gives read-only sessions. `index` None: words only, as while the index cannot be used."""
+
+    def __init__(
+        self,
+        open_world: OpenWorld,
+        index: MemoryIndex | None,
+        embedding: EmbeddingEngine,
+        *,
+        recipe: Recipe = fusion.SUMMARIES_AND_SOURCES,
+        vectors_seconds: float = 1.0,
+    ) -> None:
+        self._open_world = open_world
+        self.index = index
+        self._embedding = embedding
+        self._recipe = recipe
+        self._vectors_seconds = vectors_seconds
+
+    async def search(self, query: SearchQuery) -> SearchResult:
+        """What is remembered for `query`. Raises `RequestError` for bad arguments, `StorageError`.
+
+        Without the index, or when vectors take longer than `vectors_seconds`, words alone find; `searched` says so.
+        """
+        _check(query)
+        async with asyncio.TaskGroup() as tasks:
+            # The model takes longest: it starts before anything is narrowed.
+            embedded = tasks.create_task(self._embed(query.text))
+            narrowed = await self._narrow(query)
+            words = await self._by_words(query, narrowed)
+            vector, trouble = await embedded
+        cosines: dict[str, float] = {}
+        if vector is not None and self.index is not None:
+            try:
+                async with asyncio.timeout(self._vectors_seconds):
+                    cosines = await self._by_vectors(self.index, vector, narrowed, query.speaker)
+                    cosines |= await _missing_cosines(self.index, vector, cosines, words)
+            except (MemoryIndexError, TimeoutError) as error:
+                trouble = _code(error)
+        return await self._ranked(query, narrowed, cosines, words, trouble)
+
+    async def read_source(
+        self,
+        query: SearchQuery,
+        *,
+        memory_id: str | None = None,
+        source_turn_ids: Sequence[int] = (),
+        around: int = 0,
+    ) -> list[SourceTurn]:
+        """The exact words behind a memory, or of these turns, in the order they were said, with `around` more each way.
+
+        `query` says who asks; a memory or turn this speaker may not find is `NotFoundError`, as if it were not there.
+        Raises `RequestError` when neither or both are named.
+        """
+        if (memory_id is None) == (not source_turn_ids):
+            raise RequestError("Give memory_id or source_turn_ids, one of them.", code="arguments_invalid")
+        async with self._open_world() as db:
+            if memory_id is not None:
+                found = await memories.get(db, memory_id)
+                if found is None or not _may_read(found, query):
+                    raise NotFoundError(f"There is no memory {memory_id}.")
+                source_turn_ids = found.source_turn_ids
+            turns = await sources.read_source_turns(
+                db, source_turn_ids, SourceFilter(query.persona, query.speaker), around=around
+            )
+        if not turns:
+            raise NotFoundError("There are no such source turns.", hint="Their words may have been forgotten.")
+        return turns
+
+    async def _embed(self, text: str) -> tuple[Samples | None, str | None]:
+        if self.index is None:
+            return None, "index_unavailable"
+        try:
+            async with asyncio.timeout(self._vectors_seconds):
+                return (await self._embedding.embed_queries([text]))[0], None
+        except (EmbeddingError, TimeoutError) as error:
+            return None, _code(error)
+
+    async def _narrow(self, query: SearchQuery) -> _Narrowed:
+        """The narrowest filter that leaves something: entities are given up first, then the type, never the dates."""
+        wanted = _filter(query)
+        filters_itself = self.index is not None and self.index.takes_filters
+        loosened: tuple[str, ...] = ()
+        async with self._open_world() as db:
+            while True:
+                narrows = bool(wanted.entity_keys) or wanted.memory_type is not None
+                ids = None if filters_itself and not narrows else await memory_lookup.narrow(db, wanted)
+                if ids or not narrows:
+                    return _Narrowed(wanted, ids, loosened)
+                if wanted.entity_keys:
+                    wanted, loosened = replace(wanted, entity_keys=()), (*loosened, "entities")
+                else:
+                    wanted, loosened = replace(wanted, memory_type=None), (*loosened, "memory_type")
+
+    async def _by_vectors(
+        self, index: MemoryIndex, vector: Samples, narrowed: _Narrowed, speaker: str | None
+    ) -> dict[str, float]:
+        pool = self._recipe.pool
+        if narrowed.memory_ids is not None:
+            hits = await index.search(vector, limit=pool, only=narrowed.memory_ids) if narrowed.memory_ids else []
+            return {hit.memory_id: hit.score for hit in hits}
+        found: dict[str, float] = {}
+        for where in _index_filters(narrowed.wanted, speaker):
+            found |= {hit.memory_id: hit.score for hit in await index.search(vector, limit=pool, where=where)}
+        return found
+
+    async def _by_words(self, query: SearchQuery, narrowed: _Narrowed) -> _ByWords:
+        text, wanted, pool = search_text(query.text), narrowed.wanted, self._recipe.pool
+        readable = SourceFilter(query.persona, query.speaker, except_session_id=query.except_session_id)
+        async with self._open_world() as db:
+            summaries = await word_index.search_memories(db, text, wanted, limit=pool)
+            turns = await word_index.search_source_turns(db, text, readable, limit=pool)
+            belongs = await memory_lookup.of_source_turns(db, [hit.source_turn_id for hit in turns], wanted)
+            anywhere = await memory_lookup.of_source_turns(db, [hit.source_turn_id for hit in turns])
+            loose = [hit.source_turn_id for hit in turns if hit.source_turn_id not in anywhere]
+            said = await sources.read_source_turns(db, loose[: 10 * _SAID_LIMIT], _said_filter(readable, wanted))
+        scores: dict[str, list[float]] = {}
+        for hit in turns:
+            for memory_id in belongs.get(hit.source_turn_id, ()):
+                scores.setdefault(memory_id, []).append(hit.score)
+        rank = {turn_id: place for place, turn_id in enumerate(loose)}
+        return _ByWords(
+            {hit.memory_id: hit.score for hit in summaries},
+            {memory_id: fusion.together(found, fusion.NEXT_TURNS) for memory_id, found in scores.items()},
+            tuple(sorted(said, key=lambda turn: rank[turn.source_turn_id])[:_SAID_LIMIT]),
+        )
+
+    async def _ranked(
+        self,
+        query: SearchQuery,
+        narrowed: _Narrowed,
+        cosines: Mapping[str, float],
+        words: _ByWords,
+        trouble: str | None,
+    ) -> SearchResult:
+        ranges = named_days(query.text, query.now.astimezone(query.zone).date()) if query.date_from is None else ()
+        signals: dict[Signal, Mapping[str, float]] = {
+            "summary_vectors": cosines,
+            "summary_words": words.summaries,
+            "source_words": words.sources,
+        }
+        async with self._open_world() as db:
+            if ranges or query.about:
+                first = fusion.in_order(fusion.fused(signals, self._recipe), {})
+                rows = {memory.memory_id: memory for memory in await memories.get_many(db, first)}
+                signals["days"] = {one: self._days(memory, ranges, query.zone) for one, memory in rows.items()}
+                about = set(query.about)
+                signals["speaker"] = {one: float(bool(about & set(row.speakers))) for one, row in rows.items()}
+            scores = fusion.fused(signals, self._recipe)
+            best = fusion.in_order(scores, {})[: CANDIDATES_LIMIT + query.limit]
+            # A memory forgotten since it was found is not there any more.
+            found = {
+                memory.memory_id: memory
+                for memory in await memories.get_many(db, best)
+                if memory.status in narrowed.wanted.statuses
+            }
+        recency = {memory_id: memory.occurred_at.timestamp() for memory_id, memory in found.items()}
+        ordered = fusion.in_order({one: scores[one] for one in found}, recency)
+        many = await self._memories_among(narrowed) >= self._recipe.found_from_memories
+        kept = [one for one in ordered if self._is_found(one, cosines, words)] if many else ordered
+        candidates = [Candidate(found[one], cosines.get(one), scores[one]) for one in kept[: query.limit]]
+        return SearchResult(
+            tuple(candidates),
+            words.said,
+            self._ambiguous(candidates),
+            Searched(
+                memories=None if narrowed.memory_ids is None else len(narrowed.memory_ids),
+                loosened=narrowed.loosened,
+                words_only=trouble,
+                days=tuple(dict.fromkeys(days.said for days in ranges)),
+                recipe=self._recipe.name,
+                dropped=len(ordered) - len(kept),
+            ),
+        )
+
+    def _days(self, memory: Memory, ranges: Sequence[DateRange], zone: dt.tzinfo) -> float:
+        day = memory.occurred_at.astimezone(zone).date()
+        away = min((days.days_away(day) for days in ranges), default=None)
+        if away is None or away > self._recipe.days_slack:
+            return 0.0
+        return 1.0 if away == 0 else 0.5
+
+    async def _memories_among(self, narrowed: _Narrowed) -> int:
+        if narrowed.memory_ids is not None or self.index is None:
+            return len(narrowed.memory_ids or ())
+        try:
+            return await self.index.count()
+        except MemoryIndexError as error:
+            _code(error)
+            return 0
+
+    def _is_found(self, memory_id: str, cosines: Mapping[str, float], words: _ByWords) -> bool:
+        said = max(words.summaries.get(memory_id, 0.0), words.sources.get(memory_id, 0.0))
+        return fusion.is_found(cosines.get(memory_id), said, self._recipe)
+
+    def _ambiguous(self, candidates: Sequence[Candidate]) -> bool:
+        if len(candidates) < 2:
+            return False
+        best, second = candidates[:2]
+        return fusion.are_close(best.fused_score, second.fused_score, self._recipe) and _different_things(
+            best.memory, second.memory
+        )
+
+
+def _check(query: SearchQuery) -> None:
+    if not query.text.strip():
+        raise RequestError("query must be a text that is not empty", code="arguments_invalid")
+    if not 1 <= query.limit <= CANDIDATES_LIMIT:
+        raise RequestError(f"limit must be 1 to {CANDIDATES_LIMIT}", code="arguments_invalid")
+    if query.date_from and query.date_to and query.date_from > query.date_to:
+        raise RequestError("date_from must not be after date_to", code="arguments_invalid")
+
+
+def _filter(query: SearchQuery) -> MemoryFilter:
+    since, before = query.date_from, query.date_to
+    return MemoryFilter(
+        persona_id=query.persona,
+        speaker_id=query.speaker,
+        statuses=("active", "superseded") if query.history else ("active",),
+        entity_keys=tuple(key for name in query.entities if (key := entity_key(name))),
+        memory_type=query.memory_type,
+        occurred_from=dt.datetime.combine(since, dt.time(), query.zone) if since else None,
+        occurred_before=(dt.datetime.combine(before + dt.timedelta(days=1), dt.time(), query.zone) if before else None),
+    )
+
+
+def _said_filter(readable: SourceFilter, wanted: MemoryFilter) -> SourceFilter:
+    return replace(readable, said_from=wanted.occurred_from, said_before=wanted.occurred_before)
+
+
+def _index_filters(wanted: MemoryFilter, speaker: str | None) -> list[IndexFilter]:
+    """House memories, and the private ones of who asks: the index knows no "or" between fields."""
+    house = IndexFilter(
+        status=wanted.statuses,
+        persona_id=(wanted.persona_id,),
+        visibility=("house",),
+        occurred_from=wanted.occurred_from,
+        occurred_before=wanted.occurred_before,
+    )
+    return [house] if speaker is None else [house, replace(house, visibility=("private",), speakers=(speaker,))]
+
+
+async def _missing_cosines(
+    index: MemoryIndex, vector: Samples, known: Collection[str], words: _ByWords
+) -> dict[str, float]:
+    """Cosines of what only words found."""
+    missing = (words.summaries.keys() | words.sources.keys()) - set(known)
+    if not missing:
+        return {}
+    unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    return {memory_id: float(unit @ other) for memory_id, other in (await index.vectors(missing)).items()}
+
+
+def _may_read(memory: Memory, query: SearchQuery) -> bool:
+    if memory.status == "forgotten" or memory.persona_id != query.persona:
+        return False
+    return memory.visibility == "house" or (query.speaker is not None and query.speaker in memory.speakers)
+
+
+def _different_things(one: Memory, other: Memory) -> bool:
+    """Each names something that the other does not."""
+    mine, theirs = ({entity_key(name) for name in memory.entities} for memory in (one, other))
+    if not mine or not theirs:
+        return entity_key(one.topic) != entity_key(other.topic)
+    return bool(mine - theirs) and bool(theirs - mine)
+
+
+def _code(error: Exception) -> str:
+    _logger.warning("vectors were left out of a search: %s", error or "timeout")
+    return error.code if isinstance(error, MemoryIndexError | EmbeddingError) else "timeout"
