@@ -267,7 +267,7 @@ def _read_counted(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
     yield _days(middle, -around), _days(middle, around)
 
 
-_COUNT = r"(?P<{0}>\d{{1,3}}|[一二三四五六七八九十]{{1,3}})"
+_COUNT = r"(?<!\d)(?P<{0}>\d{{1,3}}|[一二三四五六七八九十]{{1,3}})"
 _YEAR = (
     r"(?:(?:(?P<year>(?:19|20)\d\d)年|(?P<year_word>今年|去年|昨年|来年|一昨年|おととし|再来年)"
     rf"|{_COUNT.format('years_ago')}年前)の?)"
@@ -286,8 +286,10 @@ _ASCII = r"(?<![A-Za-z])"
 _ENGLISH_COUNT = r"(?P<count>\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
 
 _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
+    (re.compile(rf"{_YEAR}(?P<season>春|夏|秋|冬)(?!の?[服物])"), _read_season),
     (
-        re.compile(rf"{_YEAR}?(?P<season>春|夏|秋|冬)(?=[にのはもごっかで、。?!\s]|休み|頃|ごろ|$)(?!の?服|物)"),
+        # Alone it must not be half a word: 春巻き, 秋葉原.
+        re.compile(rf"{_YEAR}?(?P<season>春|夏|秋|冬)(?=[にのはもごっかで、。?!\s]|休み|頃|$)(?!の?[服物])"),
         _read_season,
     ),
     (re.compile(rf"{_YEAR}?(?P<feast>{'|'.join(name for name in FEASTS if not name.isascii())}|GW)"), _read_feast),

@@ -66,6 +66,7 @@ def _stem(word: str) -> str:
 
 
 def _without_asking(match: re.Match[str]) -> str:
-    word = match[0]
-    head = re.split("['’]", word)[0].lower()
-    return " " if head in ASKING else word.split("'")[0].split("’")[0] + " "
+    head, _, rest = match[0].replace("’", "'").partition("'")
+    if head.lower() in ASKING:
+        return " "
+    return f"{head} " if rest else head
