@@ -176,7 +176,7 @@ class XllamaLlm:
 
     async def _read_prefix(self, messages: Sequence[LlmMessage]) -> None:
         # The user's turn comes next: its opening marks belong to the prefix.
-        body = self._chat_body([*messages, LlmMessage("user", "")], max_tokens=1)
+        body = _chat_body([*messages, LlmMessage("user", "")], max_tokens=1)
         async for _ in self._chunks(body):
             pass
 
@@ -269,7 +269,7 @@ class XllamaLlm:
     # --- requests ---
 
     def _completion_body(self, request: LlmRequest) -> dict[str, Any]:
-        body = self._chat_body(request.messages, max_tokens=request.max_tokens)
+        body = _chat_body(request.messages, max_tokens=request.max_tokens)
         body |= {"temperature": request.temperature, "seed": request.seed, **_NO_ECHO}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
@@ -278,16 +278,6 @@ class XllamaLlm:
             # Words of a reply begin with a space, so the bare token hardly stands anywhere but at the first key.
             body["logit_bias"] = [[self._tool_token, self._tool_bias]]
         return body
-
-    def _chat_body(self, messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
-        return {
-            "messages": written_messages(messages),
-            "max_tokens": max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "return_progress": True,
-            "cache_prompt": True,
-        }
 
     async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[Mapping[str, Any], None]:
         """The chunks of one request; closing the iterator stops it at its next token or prompt batch."""
@@ -319,6 +309,17 @@ class XllamaLlm:
             stop.set()
             work.cancel()
             self._stops.discard(stop)
+
+
+def _chat_body(messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
+    return {
+        "messages": written_messages(messages),
+        "max_tokens": max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+        "cache_prompt": True,
+    }
 
 
 def _can_write(folder: Path) -> bool:
