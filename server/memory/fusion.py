@@ -15,6 +15,9 @@ Signal = Literal["summary_vectors", "summary_words", "source_words", "days", "sp
 """Searches that are fused: cosines of summaries, BM25 of summaries, BM25 of source turns; whether it happened on days
 that the question names; whether it is about somebody whom the question names."""
 
+TIE = 1e-6
+"""Scores closer than this are equal."""
+
 _SEARCHES: tuple[Signal, ...] = ("summary_vectors", "summary_words", "source_words")
 _RAISES: tuple[Signal, ...] = ("days", "speaker")
 
@@ -29,6 +32,8 @@ class Recipe:
     source_words: float
     days: float
     speaker: float
+    cosine_width: float
+    """Cosines of one search are spread over at least this much; per embedding model."""
     pool: int
     """The best so many of each search take part."""
     days_slack: int
@@ -36,9 +41,9 @@ class Recipe:
     found_from_memories: int
     """Among fewer, everything was found: how rare a word is cannot be told, and little is in the way."""
     found_cosine: float
-    """A memory less similar than this was not found ..."""
+    """Nothing was found when the best memory is less similar than this ..."""
     found_words: float
-    """... unless it or its source turns share words with the question of this BM25. Both per embedding model."""
+    """... and neither it nor its source turns share words with the question of this BM25. Both per embedding model."""
     close: float
     """The best two are close when their fused scores differ by less than this share of the best."""
 
@@ -47,15 +52,19 @@ class Recipe:
         return weight
 
 
-def scaled(scores: Mapping[Key, float], *, from_zero: bool = False) -> dict[Key, float]:
+def scaled(scores: Mapping[Key, float], *, from_zero: bool = False, least_width: float = 0.0) -> dict[Key, float]:
     """Scores as 0 (the worst) to 1 (the best). `from_zero`: 0 stays 0, for scores of which a missing one is zero.
 
-    Scores that are all alike tell nothing apart: each is 1.
+    Scores that are all alike tell nothing apart: each is 1. `least_width`: scores nearer together than this stay near,
+    so that of two hits the second is not simply the worst.
     """
     if not scores:
         return {}
-    lowest = min(0.0, min(scores.values())) if from_zero else min(scores.values())
-    width = max(scores.values()) - lowest
+    # The same vector scores differently by less than this in another row; a small width would make much of it.
+    scores = {key: round(score / TIE) * TIE for key, score in scores.items()}
+    best = max(scores.values())
+    lowest = min(0.0, *scores.values()) if from_zero else min(*scores.values(), best - least_width)
+    width = best - lowest
     return {key: (score - lowest) / width if width > 0 else 1.0 for key, score in scores.items()}
 
 
@@ -68,7 +77,12 @@ def fused(signals: Mapping[Signal, Mapping[Key, float]], recipe: Recipe) -> dict
     total: dict[Key, float] = {}
     for signal in _SEARCHES:
         weight = recipe.weight(signal)
-        for key, score in scaled(signals.get(signal, {}), from_zero=signal != "summary_vectors").items():
+        found = signals.get(signal, {})
+        if signal == "summary_vectors":
+            shares = scaled(found, least_width=recipe.cosine_width)
+        else:
+            shares = scaled(found, from_zero=True)
+        for key, score in shares.items():
             total[key] = total.get(key, 0.0) + weight * score
     for signal in _RAISES:
         for key, score in signals.get(signal, {}).items():
@@ -103,9 +117,6 @@ def are_close(best: float, second: float, recipe: Recipe) -> bool:
     return best > 0 and best - second < recipe.close * best
 
 
-TIE = 1e-6
-"""Scores closer than this are equal."""
-
 NEXT_TURNS = (0.5, 0.3)
 """What a memory's second and third best source turns add to the words of its best; tuned as neighbours on LoCoMo."""
 
@@ -116,10 +127,11 @@ SUMMARIES_AND_SOURCES = Recipe(
     source_words=0.8,
     days=0.5,
     speaker=0.3,
+    cosine_width=0.05,
     pool=200,
     days_slack=7,
     found_from_memories=500,
-    found_cosine=0.84,
+    found_cosine=0.83,
     found_words=16.0,
     close=0.1,
 )

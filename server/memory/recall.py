@@ -212,8 +212,10 @@ class Recall:
             }
         recency = {memory_id: memory.occurred_at.timestamp() for memory_id, memory in found.items()}
         ordered = fusion.in_order({one: scores[one] for one in found}, recency)
-        many = await self._memories_among(narrowed) >= self._recipe.found_from_memories
-        kept = [one for one in ordered if self._is_found(one, cosines, words)] if many else ordered
+        kept = ordered
+        if ordered and await self._memories_among(narrowed) >= self._recipe.found_from_memories:
+            on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
+            kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
         candidates = [Candidate(found[one], cosines.get(one), scores[one]) for one in kept[: query.limit]]
         return SearchResult(
             tuple(candidates),

@@ -60,7 +60,7 @@ class Searched:
     """Words of the question that named days, and raised what happened then."""
     recipe: str = ""
     dropped: int = 0
-    """Candidates left out because nothing in them is like the question enough."""
+    """Candidates left out, all of them, because even the best has too little to do with the question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,15 @@ from server.memory.fusion import (
 
 pytestmark = pytest.mark.unit
 
-RECIPE = replace(SUMMARIES_AND_SOURCES, summary_vectors=1.0, summary_words=0.5, source_words=2.0, days=0.4, speaker=0.2)
+RECIPE = replace(
+    SUMMARIES_AND_SOURCES,
+    summary_vectors=1.0,
+    summary_words=0.5,
+    source_words=2.0,
+    days=0.4,
+    speaker=0.2,
+    cosine_width=0.01,
+)
 
 
 def test_scores_are_scaled_between_their_worst_and_best() -> None:
@@ -25,6 +33,14 @@ def test_scores_are_scaled_between_their_worst_and_best() -> None:
 
 def test_words_scale_from_zero_so_that_the_last_hit_still_counts() -> None:
     assert scaled({"a": 8.0, "b": 2.0}, from_zero=True) == {"a": 1.0, "b": 0.25}
+
+
+def test_the_second_of_two_near_ones_stays_near() -> None:
+    assert scaled({"a": 0.86, "b": 0.85}, least_width=0.05) == pytest.approx({"a": 1.0, "b": 0.8})
+
+
+def test_the_last_digits_of_equal_scores_do_not_count() -> None:
+    assert scaled({"a": 0.8600001, "b": 0.8600003}) == {"a": 1.0, "b": 1.0}
 
 
 def test_nothing_scales_to_nothing_and_equals_to_one() -> None:

