@@ -52,6 +52,7 @@ _FURTHER_CODES = (
     "llm_unreachable",
     "storage_full",
     "tts_timeout",
+    "vad_timeout",
 )
 
 
