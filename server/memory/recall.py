@@ -15,7 +15,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.engines.base import EmbeddingEngine
 from server.errors import EmbeddingError, MemoryIndexError, NotFoundError, RequestError
@@ -27,11 +26,12 @@ from server.memory.index.base import IndexFilter, MemoryIndex
 from server.memory.question_words import search_text
 from server.memory.recall_records import Candidate, Searched, SearchQuery, SearchResult
 from server.storage import memories, memory_lookup, sources, word_index
+from server.storage.database import Db
 from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
 from server.storage.records import SourceTurn
 from server.storage.words import entity_key
 
-OpenWorld = Callable[[], AbstractAsyncContextManager[AsyncSession]]
+OpenWorld = Callable[[], AbstractAsyncContextManager[Db]]
 """A read-only transaction on the open world's database."""
 
 CANDIDATES_LIMIT = 50
