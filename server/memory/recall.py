@@ -79,12 +79,15 @@ class Recall:
         Without the index, or when vectors take longer than `vectors_seconds`, words alone find; `searched` says so.
         """
         _check(query)
-        async with asyncio.TaskGroup() as tasks:
-            # The model takes longest: it starts before anything is narrowed.
-            embedded = tasks.create_task(self._embed(query.text))
+        # The model takes longest: it starts before anything is narrowed. (A task group would wrap what SQL raises.)
+        embedded = asyncio.create_task(self._embed(query.text))
+        try:
             narrowed = await self._narrow(query)
             words = await self._by_words(query, narrowed)
             vector, trouble = await embedded
+        finally:
+            embedded.cancel()
+            await asyncio.gather(embedded, return_exceptions=True)
         cosines: dict[str, float] = {}
         if vector is not None and self.index is not None:
             try:

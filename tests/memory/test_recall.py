@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import zlib
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from server.engines.base import EmbeddingFingerprint
-from server.errors import EmbeddingError, MemoryIndexError, NotFoundError, RequestError
+from server.errors import EmbeddingError, MemoryIndexError, NotFoundError, RequestError, StorageError
 from server.events import Samples
 from server.memory.fusion import SUMMARIES_AND_SOURCES
 from server.memory.index.base import IndexPayload, IndexPoint, MemoryIndex
@@ -301,6 +302,16 @@ async def test_bad_arguments_are_told(house: House, changes: dict[str, Any]) -> 
         await house.recall.search(replace(asked("傘"), **changes))
     with pytest.raises(RequestError):
         await house.recall.read_source(asked("x"))
+
+
+async def test_a_broken_database_is_told_as_itself(house: House) -> None:
+    @asynccontextmanager
+    async def broken() -> AsyncIterator[Any]:
+        raise StorageError("no such disk")
+        yield
+
+    with pytest.raises(StorageError, match="no such disk"):
+        await Recall(broken, house.index, house.embedding).search(asked("傘"))
 
 
 @pytest.mark.parametrize("text", ["😀", "\ud800", "\0", '" OR 1', "あ" * 5000])
