@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.security import HTTPBearer
@@ -27,13 +27,14 @@ from prometheus_client.exposition import choose_encoder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import errors
+from server.pipeline.hearing_guards import Reason
 from server.pipeline.request import TurnRequest, TurnResult
 from server.pipeline.trace_facts import read_trace
 
 OTHER = "other"
 OUTCOMES = ("ok", "no_speech", "failed", "interrupted")
 STAGES = ("queued", "vad", "asr", "llm", "tool", "tts")
-DROP_REASONS = ("empty", "repetition", "hot_words", "too_fast", "stock_phrase")
+DROP_REASONS = get_args(Reason)
 APOLOGIES = ("clip", "live", "none")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BUCKETS_SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 15, 20, 30, 60)
