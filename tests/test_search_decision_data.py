@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
 from collections import Counter
@@ -22,7 +23,10 @@ from server.persona import default_persona_path, load_persona
 pytestmark = pytest.mark.unit
 
 DATA = Path(__file__).parent / "data"
+FROZEN_SHA256 = "59bcafcf6fc58ac06b123ce5a5d56f88ce2439420a73d618c38d414001259002"
 TOO_CLOSE = 0.8
+# A prompt's example says the answer itself: stricter.
+TOO_CLOSE_TO_PROMPT = 0.65
 HARD_SHARE = 0.4
 
 
@@ -36,8 +40,8 @@ def normalised(text):
     return "".join(char for char in folded if unicodedata.category(char)[0] in "LN")
 
 
-def close_pairs(items, texts):
-    """Each item whose text is nearly one of `texts`, with that text."""
+def close_pairs(items, texts, limit=TOO_CLOSE):
+    """Each item whose text is nearly one of `texts`, with that text; `limit`: the similarity from which it is."""
     others = [(text, normalised(text)) for text in texts]
     found = []
     for item in items:
@@ -45,7 +49,7 @@ def close_pairs(items, texts):
         matcher.set_seq2(normalised(item["text"]))
         for text, plain in others:
             matcher.set_seq1(plain)
-            if matcher.quick_ratio() >= TOO_CLOSE and matcher.ratio() >= TOO_CLOSE:
+            if matcher.quick_ratio() >= limit and matcher.ratio() >= limit:
                 found.append((item["id"], text))
     return found
 
@@ -70,6 +74,20 @@ def test_the_measure_finds_a_near_duplicate():
     item = {"id": "x", "text": "左を見て！"}
     assert close_pairs([item], ["左を見てよ"]) == [("x", "左を見てよ")]
     assert close_pairs([item], ["今日は雨だね"]) == []
+
+
+def test_the_limit_decides_what_is_close():
+    item = {"id": "x", "text": "What is nine minus four?"}
+    text = "What is ten minus one?"
+    assert close_pairs([item], [text]) == []
+    assert close_pairs([item], [text], TOO_CLOSE_TO_PROMPT) == [("x", text)]
+
+
+def test_the_frozen_file_is_as_it_was_frozen():
+    # Its text: a checkout may write line ends of its own.
+    text = (DATA / "search_decision.json").read_text(encoding="utf-8")
+    found = hashlib.sha256(text.encode()).hexdigest()
+    assert found == FROZEN_SHA256, "it judges the prompt: write a new file beside it instead of changing it"
 
 
 def test_the_prompt_shows_something_to_compare_with():
