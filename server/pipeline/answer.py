@@ -77,6 +77,11 @@ class AnswerReader:
         self._reply = ""
         self._complete = False
 
+    @property
+    def whole(self) -> bool:
+        """The object was closed, and there are words in it."""
+        return self._complete and bool(self._reply.strip())
+
     def feed(self, text: str) -> list[AnswerPart]:
         """Take the next piece of model text; return the parts that became readable."""
         if self._complete:

@@ -23,7 +23,7 @@ _MAX_WRITTEN_CHARACTERS = 16_000
 
 
 class AnswerOut:
-    """One turn's answer. `shown` and `spoken` tell what can no longer be taken back."""
+    """One turn's answer. `shown` and `spoken` tell what is out; only words cannot be taken back."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class AnswerOut:
         self.shown = False
         """A face, a movement or words are out."""
         self.spoken = False
-        """Words are out."""
+        """A piece was given to the voice."""
         self._cut = False
         self._emotions = frozenset(entry.id for entry in persona.emotions)
         self._actions = frozenset(entry.id for entry in persona.actions)
@@ -54,6 +54,11 @@ class AnswerOut:
         """The answer is as long as it may be: what the model writes more is not read."""
         return self._cut or self._written >= _MAX_WRITTEN_CHARACTERS
 
+    @property
+    def whole(self) -> bool:
+        """Words are there and the model has closed its answer: what may still come adds nothing."""
+        return self._reader.whole
+
     def begin_again(self) -> None:
         """Forget what was read: the model writes from the start. Only while nothing is spoken."""
         self._reader = AnswerReader(self._emotions, self._actions, self._tools)
@@ -68,6 +73,11 @@ class AnswerOut:
         self._written += len(text)
         if room > 0 and not self._cut and self._finished is None:
             await self._take(self._reader.feed(text[:room]))
+
+    async def break_off(self) -> None:
+        """The model has failed for good: give the voice the clauses that are whole, and no fragment."""
+        for piece in self._cutter.end():
+            await self._say(piece)
 
     async def finish(self) -> Answer:
         """The answer, with its last piece on its way to the voice; nothing is on its way when `reply` is empty."""

@@ -110,10 +110,14 @@ class SentenceCutter:
                 self._given += spoken_weight(piece)
         return pieces
 
+    def end(self) -> list[str]:
+        """No more text comes: return the pieces that only waited for what follows their mark."""
+        self._ended = True
+        return self.feed("")
+
     def finish(self) -> list[str]:
         """Return what is left."""
-        self._ended = True
-        pieces = self.feed("")
+        pieces = self.end()
         piece, self._rest = self._rest.strip(), ""
         return [*pieces, piece] if piece else pieces
 

@@ -139,7 +139,8 @@ class Thought:
     async def answer(self) -> Answer:
         """Think, and put each piece of the reply into the queue as soon as it is complete.
 
-        Raises `LlmError` when there are no words to say. Words that are out when the model breaks off stand.
+        Raises `LlmError` when there are no words to say. Words that are with the voice when the model breaks off
+        stand; the beginning of a first clause is no answer, and is forgotten.
         """
         failure: LlmError | None = None
         timeout_seconds = self._thinker.settings.llm_timeout_seconds
@@ -148,6 +149,9 @@ class Thought:
             await engine_work(self._converse(), timeout_seconds, LlmError)
         except LlmError as error:
             failure = error
+            await self._out.break_off()
+            if not (self._out.spoken or self._out.whole):
+                raise
         answer = await self._out.finish()
         if not answer.reply:
             raise failure or _no_reply()
@@ -180,6 +184,8 @@ class Thought:
             warmer = max(request.temperature, RECIPE.second_temperature)
             request = replace(request, temperature=warmer, seed=request.seed + 1)
         calls: list[LlmToolCall] = []
+        # Here, for a call that fails or is cut off counts too; its tokens are known only when it ends well.
+        self._trace.llm_calls += 1
         async with aclosing(self._thinker.llm.generate(request)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, LlmToolCall):
@@ -202,7 +208,6 @@ class Thought:
             self._trace.mark("first_token")
             await self._out.feed(delta.text)
         elif isinstance(delta, LlmDone):
-            self._trace.llm_calls += 1
             self._trace.prompt_tokens += delta.prompt_tokens
             self._trace.cached_tokens += delta.cached_tokens
             self._trace.completion_tokens += delta.completion_tokens
@@ -212,12 +217,13 @@ class Thought:
     async def _recover(self, error: LlmError) -> None:
         """Return when the model should be asked again, having waited and made room; raise `error` when not.
 
-        1. Nothing that is out is said twice; an answer without words may have moved the face, which does no harm.
+        1. Nothing that is with the voice is said twice. A face or a movement that was shown may come again: that does
+           no harm, and an answer without words shows them too.
         2. A prompt that is too long: with the newer half of the history, then with none.
         3. Else once, if the error may pass and there is time.
         """
         wordless = error.code == "llm_no_reply"
-        if self._out.spoken or (self._out.shown and not wordless):
+        if self._out.spoken or self._out.whole:
             raise error
         if error.code == "llm_context_overflow":
             if not self._history:

@@ -110,12 +110,64 @@ def test_a_model_silent_to_its_time_out_costs_it_once():
 # What is out stays out
 
 
-@pytest.mark.parametrize("text", ['{"emotion":"sad","action":"', '{"emotion":"sad","action":"none","rep'])
-def test_after_the_face_has_moved_nothing_is_tried_again(text):
-    llm = FakeLlm(scripts=[[LlmText(text), passing("llm_cut")], answer()])
+FIRST_CLAUSE_CUT = [
+    '{"emotion":"sad","action":"',
+    '{"emotion":"sad","action":"shake","rep',
+    '{"emotion":"sad","action":"shake","reply":"う',
+    '{"emotion":"sad","action":"shake","reply":"うん',
+    '{"emotion":"sad","action":"shake","reply":"Oh',
+]
+
+
+@pytest.mark.parametrize("text", FIRST_CLAUSE_CUT)
+@pytest.mark.parametrize("code", ["llm_cut", "llm_overloaded"])
+def test_before_a_piece_was_spoken_it_is_tried_again_and_the_face_may_move_again(text, code):
+    llm = FakeLlm(scripts=[[LlmText(text), passing(code)], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply, played.result.error) == ("ok", REPLY, None)
+    assert (played.result.emotion, played.result.action) == ("happy", "nod")
+    assert "".join(played.spoken) == REPLY
+    assert kinds(played.events, FaceChosen) == [FaceChosen(384, "sad"), FaceChosen(384, "happy")]
+    assert (len(llm.requests), played.trace["llm_retries"], played.trace["llm"]["calls"]) == (2, 1, 2)
+    assert "llm_error" not in played.trace
+
+
+@pytest.mark.parametrize("text", FIRST_CLAUSE_CUT)
+def test_a_first_clause_that_is_cut_again_is_an_apology_and_no_fragment_is_spoken(text):
+    llm = FakeLlm(scripts=[[LlmText(text), passing("llm_cut")]])
     played = play_turn(WORDS, llm=llm)
     assert_apology(played, "not_thought", "llm_cut")
+    assert len(llm.requests) == 2
+
+
+def test_a_fragment_before_an_error_that_stays_is_an_apology_at_once():
+    llm = FakeLlm(scripts=[[LlmText(FIRST_CLAUSE_CUT[2]), LlmError("no", code="llm_failed")], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert_apology(played, "out_of_order", "llm_failed")
     assert len(llm.requests) == 1
+
+
+def test_a_fragment_before_a_time_out_is_an_apology():
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[LlmText(FIRST_CLAUSE_CUT[2]), asyncio.Event()]]))
+    assert_apology(played, "not_thought", "llm_timeout")
+
+
+def test_a_whole_first_clause_that_waits_for_what_follows_is_tried_again_and_stands_when_that_fails_too():
+    text = LlmText('{"emotion":"sad","action":"none","reply":"うん、')
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[text, passing("llm_cut")], answer()]))
+    assert "".join(played.spoken) == REPLY
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[text, passing("llm_cut")]]))
+    assert (played.result.outcome, played.result.reply, played.spoken) == ("ok", "うん、", ["うん、"])
+    assert (played.trace["llm_error"], played.trace["llm"]["calls"]) == ("llm_cut", 2)
+
+
+@pytest.mark.parametrize("words", ["うん", "Yes"])
+def test_a_whole_answer_stands_whatever_the_connection_does_after_it(words):
+    text = f'{{"emotion":"sad","action":"nod","reply":"{words}"}}'
+    llm = FakeLlm(scripts=[[LlmText(text), passing("llm_cut")], answer()])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.outcome, played.result.reply, played.spoken) == ("ok", words, [words])
+    assert (played.trace["llm_error"], len(llm.requests)) == ("llm_cut", 1)
 
 
 def test_text_of_which_nothing_is_out_is_forgotten_and_tried_again():
@@ -229,6 +281,24 @@ def test_words_that_are_too_long_by_themselves_are_told_so(count, calls):
 def test_an_english_speaker_gets_english_apologies():
     played = play_turn(TurnRequest("desk", text="Look left"), llm=FakeLlm(scripts=[[passing()]]))
     assert_apology(played, "not_thought", "llm_unreachable", "en")
+
+
+@pytest.mark.parametrize(
+    ("scripts", "calls", "tokens"),
+    [
+        ([[passing()]], 2, 0),
+        ([[LlmError("no")]], 1, 0),
+        ([[asyncio.Event()]], 1, 0),
+        ([[passing()], answer()], 2, 20),
+        ([[LlmText('{"emotion":"sad","action":"none","reply":"それは残念だったね、でも'), passing("llm_cut")]], 1, 0),
+        ([[LlmText('{"emotion":"sad","action":"none","reply":"' + "ながい。" * 700), LlmDone("stop")]], 1, 0),
+        ([[LlmText('{"emotion":"sad","action":"none","reply":"そうだね、で'), LlmDone("length", 50, 10, 8)]], 1, 8),
+    ],
+    ids=["failed twice", "failed", "hung", "failed once", "cut", "full", "length"],
+)
+def test_calls_that_end_badly_are_counted(scripts, calls, tokens):
+    played = play_turn(WORDS, llm=FakeLlm(scripts=scripts))
+    assert (played.trace["llm"]["calls"], played.trace["llm"]["completion_tokens"]) == (calls, tokens)
 
 
 def test_the_trace_counts_every_call_and_ends_with_done():

@@ -53,8 +53,15 @@ class FaultCase:
     retries: int = 0
     tools: int = 0
     """Calls of tools."""
+    emotion: str = "happy"
     vanishes: bool = False
     """The client goes away as soon as it has asked."""
+
+    @property
+    def calls(self) -> int:
+        """Calls of the model: one, one more a try and one more a round of tools, for words that were heard."""
+        unheard = self.outcome == "no_speech" or self.sorry == "not_heard"
+        return 0 if unheard else 1 + self.retries + self.tools
 
 
 def speaking(words: str) -> tuple[Behaviour, ...]:
@@ -62,11 +69,27 @@ def speaking(words: str) -> tuple[Behaviour, ...]:
 
 
 def sorry(name: str, *replies: Behaviour, error: str, kind: Sorry, retries: int = 0, tools: int = 0) -> FaultCase:
-    return FaultCase(name, replies, outcome="failed", reply=None, error=error, sorry=kind, retries=retries, tools=tools)
+    return FaultCase(
+        name,
+        replies,
+        outcome="failed",
+        reply=None,
+        error=error,
+        sorry=kind,
+        retries=retries,
+        tools=tools,
+        emotion="doubt",
+    )
 
 
 def unheard(name: str, loudness: int, error: str) -> FaultCase:
-    return FaultCase(name, loudness=loudness, outcome="failed", reply=None, error=error, sorry="not_heard")
+    return FaultCase(
+        name, loudness=loudness, outcome="failed", reply=None, error=error, sorry="not_heard", emotion="doubt"
+    )
+
+
+def unsaid(name: str, loudness: int) -> FaultCase:
+    return FaultCase(name, loudness=loudness, outcome="no_speech", reply="", sound=False, emotion="neutral")
 
 
 def mute(name: str, word: str, error: str) -> FaultCase:
@@ -83,12 +106,16 @@ CASES: Sequence[FaultCase] = (
     FaultCase("gateway's page once", (html(502), say(GOOD)), retries=1),
     FaultCase("reset before a byte", (reset(), say(GOOD)), retries=1),
     FaultCase("cut before words", (cut('{"emo'), say(GOOD)), retries=1),
+    FaultCase("cut after the action", (cut('{"emotion":"sad","action":"nod",'), say(GOOD)), retries=1),
+    FaultCase("cut in the first clause", (cut('{"emotion":"sad","action":"nod","reply":"う'), say(GOOD)), retries=1),
     FaultCase("empty once", (empty(), say(GOOD)), retries=1),
     FaultCase("slow to the first byte", (say(GOOD, first_byte_seconds=0.4),)),
     # the endpoint, for good
     sorry("429 with a long wait", fail(429, retry_after="30"), error="llm_rate_limited", kind="busy"),
     sorry("503 always", fail(503), error="llm_overloaded", kind="busy", retries=1),
     sorry("wrong key", fail(401), error="llm_unauthorized", kind="out_of_order"),
+    sorry("cut after the action always", cut(GOOD[:34]), error="llm_cut", kind="not_thought", retries=1),
+    sorry("cut in the first clause always", cut(GOOD[:44]), error="llm_cut", kind="not_thought", retries=1),
     sorry("never a byte", never(), error="llm_timeout", kind="not_thought"),
     sorry("empty always", empty(), error="llm_no_reply", kind="not_thought", retries=1),
     sorry(
@@ -104,9 +131,9 @@ CASES: Sequence[FaultCase] = (
     FaultCase("thinking text", (think_then_say("行きたいらしい。", GOOD),)),
     FaultCase("thinking text, unopened", (think_then_say("行きたいらしい。", GOOD, how="unopened"),)),
     FaultCase("a code fence", (say(f"```json\n{GOOD}\n```"),)),
-    FaultCase("plain prose", (say(REPLY),)),
+    FaultCase("plain prose", (say(REPLY),), emotion="neutral"),
     FaultCase("not streamed", (whole(GOOD),)),
-    FaultCase("invalid JSON", (say("{'emotion': happy, 'reply': '" + REPLY + "'}"),)),
+    FaultCase("invalid JSON", (say("{'emotion': happy, 'reply': '" + REPLY + "'}"),), emotion="neutral"),
     FaultCase("no words once", (say('{"emotion":"happy","action":"nod"}'), say(GOOD)), retries=1),
     # tools
     FaultCase("a tool call", (call_tools(CALL), say(GOOD)), tools=1),
@@ -120,8 +147,8 @@ CASES: Sequence[FaultCase] = (
     unheard("ears that hang", engines.HANGS, "asr_timeout"),
     unheard("ears that give garbage", engines.GIVES_NOTHING, "asr_failed"),
     unheard("no attention", engines.DEAF_VAD, "vad_failed"),
-    FaultCase("ears that loop", loudness=engines.LOOPS, outcome="no_speech", reply="", sound=False),
-    FaultCase("silence", loudness=0, outcome="no_speech", reply="", sound=False),
+    unsaid("ears that loop", engines.LOOPS),
+    unsaid("silence", 0),
     # the voice
     mute("a voice that raises", engines.HOARSE, "tts_failed"),
     mute("a voice with a defect", engines.DEFECTIVE, "tts_failed"),

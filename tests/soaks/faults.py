@@ -119,8 +119,10 @@ class FaultRig:
             "outcome": (case.outcome, turn["outcome"]),
             "error": (case.error, (turn["error"] or {}).get("code")),
             "reply": (sorry or case.reply, turn["reply"]),
-            "emotion": ("doubt" if sorry else turn["emotion"], turn["emotion"]),
+            "emotion": (case.emotion, turn["emotion"]),
             "sound": (case.sound, sound > 0),
+            "calls": (case.calls, trace["llm"]["calls"]),
+            "calls that arrived": (case.calls if case.loudness is None else 0, self._arrived(words)),
             "retries": (case.retries, trace.get("llm_retries", 0)),
             "apology": ("clip" if sorry else None, trace.get("apology")),
             "tools": (case.tools, sum(span["name"] == "tool" for span in trace["spans"])),
@@ -133,6 +135,11 @@ class FaultRig:
         ]
         lost = [] if said == turn["transcript"] == stored["transcript"] else [case.name]
         return wrong, lost
+
+    def _arrived(self, words: str) -> int:
+        """Requests that the endpoint had about typed words."""
+        with self._lock:
+            return self._behaviours[words][1] if words in self._behaviours else 0
 
     async def _answer(self, connection: Connection) -> None:
         """The endpoint: behaves as the case says whose words it is asked about."""
