@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,25 @@ def test_help_tells_the_json_option(script: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("--json PATH") == 2, "in the usage line, and explained"
     assert not list(tmp_path.iterdir())
+
+
+# The Python that an environment was made from, with `-S`: it knows nobody's packages.
+PLAIN_PYTHON = Path(sys.base_prefix) / "bin" / "python3"
+OWN_PYTHON = SCRIPTS.parent / ".venv" / "bin" / "python"
+
+
+@pytest.mark.skipif(not (PLAIN_PYTHON.exists() and OWN_PYTHON.exists()), reason="needs a plain Python and .venv")
+@pytest.mark.parametrize("script", MEASURING, ids=lambda path: path.name)
+def test_a_plain_python_is_enough_to_type_it(script: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    plain = [PLAIN_PYTHON, "-S"]
+    without = subprocess.run([*plain, "-c", "import rich"], env=environment, capture_output=True, text=True)
+    assert "No module named 'rich'" in without.stderr
+    done = subprocess.run(
+        [*plain, script, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--json PATH" in done.stdout
 
 
 @pytest.fixture
