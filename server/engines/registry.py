@@ -23,6 +23,9 @@ from server.persona import Persona
 MIXED_VOICES = "openjtalk-hibari"
 DEFAULT_LLM = "qwen2.5-coder-0.5b-instruct-q4_k_m"
 KINDS = ("vad", "asr", "llm", "tts", "embedding")
+ENDPOINT_SILENCE_SHARE = 0.5
+"""Of the time to think in one turn, how long an endpoint may send nothing: enough is left to ask once more. The
+embedded model has no such limit: it is silent while it reads a long prompt, and nothing can get lost on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ def _openai(settings: Settings, persona: Persona) -> Any:
     return OpenAiChatLlm(
         resolve_endpoint(settings.llm),
         context_tokens=settings.llm.context_tokens,
-        timeout_seconds=settings.llm.timeout_seconds,
+        timeout_seconds=settings.llm.timeout_seconds * ENDPOINT_SILENCE_SHARE,
+        warming_timeout_seconds=settings.llm.timeout_seconds,
         connect_timeout_seconds=settings.llm.connect_timeout_seconds,
     )
 

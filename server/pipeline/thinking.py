@@ -3,8 +3,9 @@
 Builds the request, reads the stream, and is the one place that decides whether a model that failed is asked again.
 Knows the LLM Protocol and the tool loop; not which model it is, nor what becomes of the pieces.
 
-One time-out covers all thinking of a turn: calls, tools, a second try and the wait before it. So a model that is slow
-to its first byte costs the time-out once, and is not tried again; an error that comes early leaves time for that.
+One time-out covers all thinking of a turn: calls, tools, a second try and the wait before it. When an engine gives a
+silent model up is the engine's matter; one that never does (the embedded model) costs the time-out once, and is not
+tried again. An error that comes earlier leaves time for that.
 """
 
 from __future__ import annotations

@@ -202,6 +202,13 @@ async def test_a_local_endpoint_is_warmed_with_one_token_and_a_cloud_not_at_all(
     assert len(chat.completions) == 1
 
 
+async def test_a_local_endpoint_may_load_longer_than_an_answer_may_be_silent(chat, caplog):
+    chat.play(say(ANSWER, first_byte_seconds=0.5))
+    async with engine(chat, timeout_seconds=0.2) as made:
+        await made.warm_prefix(REQUEST.messages)
+    assert "could not be warmed" not in caplog.text
+
+
 async def test_warming_that_fails_is_only_a_warning(chat, caplog):
     chat.play(fail(500))
     async with engine(chat, preset="vllm") as made:

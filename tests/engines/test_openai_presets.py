@@ -57,6 +57,13 @@ def test_a_preset_or_a_url_chooses_the_engine():
     assert engine_names(load_settings({}, profile="qwen"))["llm"] == "openai"
 
 
+def test_an_endpoint_may_be_silent_for_half_of_the_time_to_think_and_longer_while_it_loads():
+    chosen = settings(preset="ollama", timeout_seconds=40, connect_timeout_seconds=3)
+    made = find_engine(chosen, "llm").build(chosen, load_persona(find_persona(Path("/nowhere"), None)))
+    assert (made._timeout.read, made._timeout.connect) == (20, 3)
+    assert made._warming_timeout.read == 40
+
+
 def test_the_engine_is_built_without_contacting_anybody():
     chosen = settings(preset="vllm", context_tokens=4096, tools="written")
     engine = find_engine(chosen, "llm").build(chosen, load_persona(find_persona(Path("/nowhere"), None)))

@@ -9,6 +9,7 @@ import pytest
 
 from server.context.session_turns import Exchange, SessionTurns
 from server.engines.base import LlmDone, LlmText
+from server.engines.registry import ENDPOINT_SILENCE_SHARE
 from server.errors import LlmError, StorageError
 from server.events import FaceChosen
 from server.pipeline.apology import APOLOGIES
@@ -98,6 +99,28 @@ def test_both_tries_share_one_time_out():
     played = play_turn(WORDS, llm=llm)
     assert_apology(played, "not_thought", "llm_timeout")
     assert (played.seconds, len(llm.requests), llm.cancelled) == (5, 2, 1)
+
+
+@pytest.mark.parametrize("budget_seconds", [3.0, 5.0, 60.0])
+def test_an_endpoint_that_was_silent_for_its_share_is_asked_again_in_time(budget_seconds):
+    silent = [budget_seconds * ENDPOINT_SILENCE_SHARE, passing("llm_timeout")]
+    settings = replace(SETTINGS, llm_timeout_seconds=budget_seconds)
+    llm = FakeLlm(scripts=[silent, [0.9, *answer()]])
+    played = play_turn(WORDS, llm=llm, settings=settings)
+    assert (played.result.outcome, played.result.reply) == ("ok", REPLY)
+    assert played.seconds == pytest.approx(budget_seconds / 2 + 0.25 + 0.9)
+    assert (played.trace["llm_retries"], played.trace["llm"]["calls"]) == (1, 2)
+
+    lost = play_turn(WORDS, llm=FakeLlm(scripts=[silent]), settings=settings)
+    assert_apology(lost, "not_thought", "llm_timeout")
+    assert lost.seconds == budget_seconds
+    assert lost.trace["llm"]["calls"] == 2
+
+
+def test_a_model_that_reads_long_in_silence_is_not_cut():
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[4.9, *answer()]]))
+    assert (played.result.outcome, played.seconds) == ("ok", pytest.approx(4.9))
+    assert "llm_retries" not in played.trace
 
 
 def test_a_model_silent_to_its_time_out_costs_it_once():

@@ -17,6 +17,7 @@ from server.config import load_settings
 from server.engines.base import Engines, SpeechRequest, Transcription
 from server.engines.llm.openai_chat import OpenAiChatLlm
 from server.engines.llm.presets import resolve_endpoint
+from server.engines.registry import ENDPOINT_SILENCE_SHARE
 from server.errors import AsrError, TtsError
 from server.events import AudioChunk, Samples
 from tests.fakes.engines import FakeAsr, FakeTts, FakeVad, fake_engines
@@ -27,8 +28,8 @@ HEARS, RAISES, DEFECT, HANGS, GIVES_NOTHING, LOOPS, DEAF_VAD = 2, 3, 4, 5, 6, 7,
 HEARD = "声で話したよ"
 # Words in a reply.
 HOARSE, DEFECTIVE, STUCK, NOISE, RUNAWAY = "かぜ", "こわれ", "とまる", "ざあざあ", "えんえん"
-LLM_SECONDS = 1.6
-"""Enough for a second try."""
+LLM_SECONDS = 2.6
+"""Enough for a second try, also after silence."""
 
 
 class Ears(FakeAsr):
@@ -79,11 +80,12 @@ def peak(samples: Samples) -> int:
 
 def failing_engines() -> Engines:
     llm = load_settings({}, llm={"base_url": os.environ["FAULTS_CHAT_URL"], "model": "qwen-fake"}).llm
+    silence_seconds = LLM_SECONDS * ENDPOINT_SILENCE_SHARE
     return fake_engines(
         vad=Attention(),
         asr=Ears(),
         llm=OpenAiChatLlm(
-            resolve_endpoint(llm), context_tokens=8192, timeout_seconds=LLM_SECONDS, connect_timeout_seconds=1
+            resolve_endpoint(llm), context_tokens=8192, timeout_seconds=silence_seconds, connect_timeout_seconds=1
         ),
         tts=Mouth(spoken=deque(maxlen=1)),  # type: ignore[arg-type]
     )

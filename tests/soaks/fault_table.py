@@ -109,6 +109,7 @@ CASES: Sequence[FaultCase] = (
     FaultCase("cut after the action", (cut('{"emotion":"sad","action":"nod",'), say(GOOD)), retries=1),
     FaultCase("cut in the first clause", (cut('{"emotion":"sad","action":"nod","reply":"う'), say(GOOD)), retries=1),
     FaultCase("empty once", (empty(), say(GOOD)), retries=1),
+    FaultCase("never a byte, once", (never(), say(GOOD)), retries=1),
     FaultCase("slow to the first byte", (say(GOOD, first_byte_seconds=0.4),)),
     # the endpoint, for good
     sorry("429 with a long wait", fail(429, retry_after="30"), error="llm_rate_limited", kind="busy"),
@@ -116,7 +117,7 @@ CASES: Sequence[FaultCase] = (
     sorry("wrong key", fail(401), error="llm_unauthorized", kind="out_of_order"),
     sorry("cut after the action always", cut(GOOD[:34]), error="llm_cut", kind="not_thought", retries=1),
     sorry("cut in the first clause always", cut(GOOD[:44]), error="llm_cut", kind="not_thought", retries=1),
-    sorry("never a byte", never(), error="llm_timeout", kind="not_thought"),
+    sorry("never a byte", never(), error="llm_timeout", kind="not_thought", retries=1),
     sorry("empty always", empty(), error="llm_no_reply", kind="not_thought", retries=1),
     sorry(
         "too long",

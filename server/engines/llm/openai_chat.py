@@ -46,7 +46,8 @@ _NOT_SENT = (
 class OpenAiChatLlm:
     """`endpoint`: where and how to ask. `context_tokens`: the window the model is served with.
 
-    `timeout_seconds`: longest silence within an answer; `connect_timeout_seconds`: longest time to be let in.
+    `timeout_seconds`: longest silence within an answer, its beginning included; `connect_timeout_seconds`: longest time
+    to be let in; `warming_timeout_seconds`: longest silence of a local server that loads its model at start.
     """
 
     name = "openai"
@@ -58,6 +59,7 @@ class OpenAiChatLlm:
         context_tokens: int,
         timeout_seconds: float = 60.0,
         connect_timeout_seconds: float = 5.0,
+        warming_timeout_seconds: float = 60.0,
     ) -> None:
         self.capabilities = LlmCapabilities(
             native_tools=endpoint.native_tools,
@@ -68,6 +70,7 @@ class OpenAiChatLlm:
         )
         self._endpoint = endpoint
         self._timeout = httpx2.Timeout(timeout_seconds, connect=connect_timeout_seconds)
+        self._warming_timeout = httpx2.Timeout(warming_timeout_seconds, connect=connect_timeout_seconds)
         self._client: Any = None
         self._model = endpoint.model
         self._refused: set[str] = set()
@@ -96,7 +99,7 @@ class OpenAiChatLlm:
         """
         reader = ChatReader(request.tools)
         failure: LlmError | None = None
-        async with aclosing(self._chunks(request)) as chunks:
+        async with aclosing(self._chunks(request, self._timeout)) as chunks:
             try:
                 async for chunk in chunks:
                     for delta in reader.feed(chunk):
@@ -119,7 +122,7 @@ class OpenAiChatLlm:
             return
         request = LlmRequest((*messages, LlmMessage("user", "…")), max_tokens=1)
         try:
-            async with aclosing(self._chunks(request)) as chunks:
+            async with aclosing(self._chunks(request, self._warming_timeout)) as chunks:
                 async for _ in chunks:
                     pass
         except LlmError as error:
@@ -127,14 +130,14 @@ class OpenAiChatLlm:
 
     # --- requests ---
 
-    async def _chunks(self, request: LlmRequest) -> AsyncGenerator[Chunk, None]:
+    async def _chunks(self, request: LlmRequest, limits: httpx2.Timeout) -> AsyncGenerator[Chunk, None]:
         """The chunks of one completion; asks again only without a field that was refused. Raises only `LlmError`."""
         model = await self._model_name()
         private = [message.content for message in request.messages if message.role in ("user", "tool")]
         while True:
             body = self._accepted(completion_body(request, self._endpoint, model))
             outcome: LlmError | str | None = None
-            async with aclosing(self._ask(body, private)) as chunks:
+            async with aclosing(self._ask(body, private, limits)) as chunks:
                 try:
                     async for chunk in chunks:
                         yield chunk
@@ -155,7 +158,9 @@ class OpenAiChatLlm:
             body["max_completion_tokens"] = body["max_tokens"]
         return {key: value for key, value in body.items() if key not in self._refused}
 
-    async def _ask(self, body: Mapping[str, Any], private: Sequence[str]) -> AsyncGenerator[Chunk, None]:
+    async def _ask(
+        self, body: Mapping[str, Any], private: Sequence[str], limits: httpx2.Timeout
+    ) -> AsyncGenerator[Chunk, None]:
         """One request. Raises `LlmError`, or `_FieldRefused` for a field it would work without."""
         import openai
 
@@ -169,6 +174,7 @@ class OpenAiChatLlm:
                 **{key: body[key] for key in known},
                 extra_headers=_headers(self._endpoint),
                 extra_body={key: value for key, value in body.items() if key not in known},
+                timeout=limits,
             ) as response:
                 async with aclosing(self._read(response, private)) as chunks:
                     async for chunk in chunks:
