@@ -93,7 +93,7 @@ NO_WORDS = [
     '{"emotion":"happy","action":"nod","reply":""}',
     '{"emotion":"happy","action":"nod","reply":"   "}',
     '{"emotion":"happy","action":"nod","reply":null}',
-    '{"emotion":"happy","action":"nod","reply":{"text":"x"}}',
+    '{"emotion":"happy","action":"nod","reply":{"mood":"x"}}',
     '{"tool":"search_memory","args":{"query":"PC"}}',
     '{"tool":"search_memory","args":{"query":"PC',
     '{"tool": search_memory, "args": {query: PC}}',
