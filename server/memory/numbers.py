@@ -1,0 +1,141 @@
+"""Numbers in a text, however they are written: 30,000円, 三万円, 3万, thirty thousand yen are one.
+
+Pure. Kanji count as a number only with what makes them one (a counter, or several of them), since 一緒 and 千葉 are
+none. Dates are numbers too here; who must tell them apart takes them out first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from decimal import Decimal
+
+_DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")} | {"零": 0}
+_SMALL = {"十": 10, "百": 100, "千": 1000}
+_LARGE = {"万": 10**4, "億": 10**8, "兆": 10**12}
+_KANJI = "".join([*_DIGITS, *_SMALL, *_LARGE])
+_PIECE = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+_COUNTERS = (
+    "円|ドル|ユーロ|元|人|日|月|年|時|分|秒|個|枚|匹|頭|羽|台|冊|本|回|歳|才|階|度|杯|つ|番目|週|泊|袋|箱|名|店|曲|足|着|軒"
+    "|メートル|センチ|キロ|グラム|リットル|パーセント|割|畳|部屋|丁目|号|点|位|倍"
+)
+_NUMERAL = re.compile(
+    rf"(?P<sign>[¥$€]\s?)?(?P<number>{_PIECE}(?:[{_KANJI}]|(?<=[{_KANJI}]){_PIECE})*|[{_KANJI}]+(?:{_PIECE}[{_KANJI}]*)*)"
+    rf"(?:\s?(?P<thousands>k|thousand|million)\b)?"
+    rf"\s?(?P<unit>{_COUNTERS}|%|[A-Za-z]+)?",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(rf"{_PIECE}|[{_KANJI}]")
+_NOT_COUNTED = re.compile(r"(?:一[番度日回]|十分[なにだ])")
+_UNITS = {
+    **dict.fromkeys(("¥", "yen", "jpy", "円"), "円"),
+    **dict.fromkeys(("$", "dollar", "dollars", "usd", "bucks", "ドル"), "ドル"),
+    **dict.fromkeys(("€", "euro", "euros", "ユーロ"), "ユーロ"),
+    **dict.fromkeys(("%", "percent", "パーセント"), "%"),
+    **dict.fromkeys(("才", "歳"), "歳"),
+    **dict.fromkeys(("people", "persons", "人", "名"), "人"),
+}
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ENGLISH = {word: value for value, word in enumerate(_ONES.split())} | {
+    word: value * 10 for value, word in enumerate(_TENS.split(), start=2)
+}
+_ENGLISH_LARGE = {"thousand": 10**3, "million": 10**6}
+_ENGLISH_WORD = "|".join(sorted([*_ENGLISH, *_ENGLISH_LARGE, "hundred"], key=len, reverse=True))
+_ENGLISH_NUMERAL = re.compile(
+    rf"\b(?P<words>(?:{_ENGLISH_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_ENGLISH_WORD}))*)\b(?:\s(?P<unit>[A-Za-z]+))?",
+    re.IGNORECASE,
+)
+
+
+_UNIT_WORDS = "gb mb tb kg g km m cm mm l ml hz w kw v year month week day hour minute second am pm o'clock time"
+_ENGLISH_UNITS = frozenset(_UNIT_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with what it counts; `unit` is empty when nothing tells, and one spelling for one thing (yen is 円)."""
+
+    value: Decimal
+    unit: str = ""
+
+
+def quantities(text: str) -> frozenset[Quantity]:
+    """Every number in `text`, digits, kanji numerals and English words alike."""
+    text = unicodedata.normalize("NFKC", text)
+    found: set[Quantity] = set()
+    for match in _NUMERAL.finditer(text):
+        number, unit = match["number"], match["unit"] or ""
+        if not _counts(number, unit) or _NOT_COUNTED.match(text, match.start("number")):
+            continue
+        value = _value(number) * _ENGLISH_LARGE.get((match["thousands"] or "").lower(), 1)
+        if (match["thousands"] or "").lower() == "k":
+            value *= 1000
+        found.add(Quantity(value, _unit(match["sign"] or unit)))
+    for match in _ENGLISH_NUMERAL.finditer(text):
+        words = [word for word in re.split(r"[\s-]+", match["words"].lower()) if word != "and"]
+        # "one" alone is a pronoun more often than a number, and "30 thousand" was read above.
+        if words != ["one"] and not (words[0] in _ENGLISH_LARGE and re.search(r"\d\s?$", text[: match.start()])):
+            found.add(Quantity(_english_value(words), _unit(match["unit"] or "")))
+    return frozenset(found)
+
+
+def values(text: str) -> frozenset[Decimal]:
+    """The numbers in `text` without what they count."""
+    return frozenset(one.value for one in quantities(text))
+
+
+def _counts(number: str, unit: str) -> bool:
+    if number[0].isdigit() or any(character.isdigit() for character in number):
+        return True
+    if len(number) == 1:
+        return bool(unit) and not unit.isascii() and number not in _LARGE
+    return not all(character in _LARGE for character in number)
+
+
+def _value(number: str) -> Decimal:
+    total, section = Decimal(0), Decimal(0)
+    current: Decimal | None = None
+    positional = False
+    for part in _PARTS.findall(number):
+        if part in _DIGITS:
+            current = current * 10 + _DIGITS[part] if current is not None and positional else Decimal(_DIGITS[part])
+            positional = True
+            continue
+        positional = False
+        if part in _SMALL:
+            section += (Decimal(1) if current is None else current) * _SMALL[part]
+            current = None
+        elif part in _LARGE:
+            total += (section + (current or 0) or Decimal(1)) * _LARGE[part]
+            section, current = Decimal(0), None
+        else:
+            current = Decimal(part.replace(",", ""))
+    return (total + section + (current or 0)).normalize() + 0
+
+
+def _english_value(words: list[str]) -> Decimal:
+    total, section = 0, 0
+    for word in words:
+        if word == "hundred":
+            section = (section or 1) * 100
+        elif word in _ENGLISH_LARGE:
+            total += (section or 1) * _ENGLISH_LARGE[word]
+            section = 0
+        else:
+            section += _ENGLISH[word]
+    return Decimal(total + section)
+
+
+def _unit(unit: str) -> str:
+    unit = unit.strip().lower()
+    if unit in _UNITS:
+        return _UNITS[unit]
+    if unit.isascii():
+        # Any word may follow a number in English; only what is written as a unit, plural or not, is one.
+        return unit.rstrip("s") if unit in _ENGLISH_UNITS or unit.rstrip("s") in _ENGLISH_UNITS else ""
+    return unit
