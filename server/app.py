@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -29,11 +30,11 @@ from server.api.ranges import WholeAnswers
 from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
 from server.context.prompts import stable_prefix
-from server.devices.auth import Authorizer, StoredToken
+from server.devices.access import Access
 from server.devices.endpoint import TurnService, not_ready, turns_router
 from server.devices.uploads import Decoder, UploadLimits
 from server.engines.base import Engine, Engines
-from server.errors import AuthError, StackChanError
+from server.errors import StackChanError
 from server.memory.tools import SearchMemory
 from server.persona import Persona
 from server.pipeline.apology_clips import ApologyClips
@@ -42,7 +43,6 @@ from server.pipeline.runner import TurnRunner
 from server.pipeline.turn import TurnController, TurnSettings
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
-from server.storage import tokens
 from server.storage.database import Databases
 from server.storage.failed_audio import FailedAudioStore
 from server.storage.speech import SpeechStore
@@ -94,6 +94,18 @@ class Readiness:
             listener(step, seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the start of a server needs."""
+
+    settings: Settings
+    persona: Persona
+    engines: Engines
+    access: Access
+    url: str | None
+    clock: Callable[[], datetime]
+
+
 def create_app(
     settings: Settings,
     persona: Persona,
@@ -108,11 +120,13 @@ def create_app(
     `app.state.boot_token` the admin token of this boot.
     """
     readiness = Readiness()
+    access = Access(settings.token.get_secret_value() if settings.token else None)
+    parts = _Parts(settings, persona, engines, access, url, clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            start = asyncio.create_task(_bring_up(app, stack, settings, persona, engines, url, clock))
+            start = asyncio.create_task(_bring_up(app, stack, parts))
             try:
                 yield
             finally:
@@ -136,13 +150,17 @@ def create_app(
     app.state.service = None
     app.state.new_owner_token = None
     app.state.begin_stop = lambda: None
-    app.state.boot_token = secrets.token_urlsafe(32)
+    app.state.boot_token = access.boot_token
 
     def service() -> TurnService:
         live: TurnService | None = app.state.service
         if live is None:
             raise not_ready(readiness.error)
         return live
+
+    async def owner_only(authorization: str | None) -> None:
+        live: TurnService | None = app.state.service
+        await access.owner_only(authorization, live.authorizer if live else None, readiness.error)
 
     @app.middleware("http")
     async def protect_pages(request: Request, call_next: Callable[[Request], object]) -> Response:
@@ -164,26 +182,18 @@ def create_app(
     app.add_middleware(WholeAnswers)
     install_problem_handlers(app)
     app.include_router(health_router(readiness, __version__))
-    app.include_router(metrics_router(metrics, lambda header: _owner_only(app, settings, header)))
+    app.include_router(metrics_router(metrics, owner_only))
     app.state.turn_service = service
     app.include_router(turns_router())
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 
 
-async def _bring_up(
-    app: FastAPI,
-    stack: AsyncExitStack,
-    settings: Settings,
-    persona: Persona,
-    engines: Engines,
-    url: str | None,
-    clock: Callable[[], datetime],
-) -> None:
+async def _bring_up(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> None:
     """Storage, engines, service, in this order; every failure ends in `readiness`, none is raised."""
     readiness: Readiness = app.state.readiness
     try:
-        app.state.service = await _assemble(app, stack, settings, persona, engines, url, clock)
+        app.state.service = await _assemble(app, stack, parts)
         # First out at shutdown: no new turn finds a closing engine.
         stack.callback(setattr, app.state, "service", None)
     except Exception as error:
@@ -198,21 +208,13 @@ async def _bring_up(
         readiness.settle(None)
 
 
-async def _assemble(
-    app: FastAPI,
-    stack: AsyncExitStack,
-    settings: Settings,
-    persona: Persona,
-    engines: Engines,
-    url: str | None,
-    clock: Callable[[], datetime],
-) -> TurnService:
+async def _assemble(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> TurnService:
+    settings, persona, engines, clock = parts.settings, parts.persona, parts.engines, parts.clock
     readiness: Readiness = app.state.readiness
     stack.enter_context(hold_data_dir(settings.data_dir))
-    boot_token: str = app.state.boot_token
-    if url is not None:
+    if parts.url is not None:
         boot_id = secrets.token_hex(8)
-        write_run_file(settings.data_dir, RunFile(os.getpid(), url, boot_token, boot_id))
+        write_run_file(settings.data_dir, RunFile(os.getpid(), parts.url, parts.access.boot_token, boot_id))
         stack.callback(remove_run_file, settings.data_dir, boot_id)
     databases = await Databases.open(settings.data_dir, settings.world)
     stack.push_async_callback(databases.close)
@@ -268,8 +270,10 @@ async def _assemble(
     limits = UploadLimits(settings.limits.upload_bytes, settings.limits.upload_seconds, settings.limits.text_characters)
     decoder = Decoder(limits)
     stack.callback(decoder.close)
+    authorizer = await parts.access.open(databases, clock)
+    app.state.new_owner_token = parts.access.new_owner_token
     return TurnService(
-        authorizer=await _authorizer(app, databases, settings, boot_token, clock),
+        authorizer=authorizer,
         runner=runner,
         journal=journal,
         speech=speech,
@@ -290,47 +294,6 @@ async def _start_engine(readiness: Readiness, kind: str, engine: Engine) -> None
     readiness.tell(step, None)
     await engine.start()
     readiness.tell(step, time.perf_counter() - started)
-
-
-async def _owner_only(app: FastAPI, settings: Settings, authorization: str | None) -> None:
-    """Raise unless the owner asks. Before the database is open, only the secrets of this boot can be checked."""
-    service: TurnService | None = app.state.service
-    if service is not None:
-        caller = await service.authorizer.caller(authorization)
-        if caller.device_id is not None:
-            raise AuthError("A device's token does not open this; use the owner's.", code="device_forbidden")
-        return
-    by_hand = settings.token.get_secret_value() if settings.token else None
-    early = Authorizer(_no_token, (app.state.boot_token, by_hand or app.state.boot_token), stored_owner=False)
-    try:
-        await early.caller(authorization)
-    except AuthError as error:
-        if error.code == "token_invalid" and by_hand is None:
-            raise not_ready(app.state.readiness.error) from None
-        raise
-
-
-async def _no_token(token: str) -> StoredToken | None:
-    return None
-
-
-async def _authorizer(
-    app: FastAPI, databases: Databases, settings: Settings, boot_token: str, clock: Callable[[], datetime]
-) -> Authorizer:
-    """Set up the tokens; generate the owner's when there is none and none was set by hand."""
-
-    async def find(token: str) -> StoredToken | None:
-        async with databases.server(write=False) as db:
-            found = await tokens.find_token(db, token)
-        return StoredToken(found.kind, found.device_id) if found is not None else None
-
-    by_hand = settings.token.get_secret_value() if settings.token else None
-    if by_hand is None:
-        async with databases.server() as db:
-            if not await tokens.has_owner_token(db):
-                app.state.new_owner_token = await tokens.create_token(db, kind="owner", now=clock())
-    secrets_of_this_boot = (boot_token,) if by_hand is None else (boot_token, by_hand)
-    return Authorizer(find, secrets_of_this_boot, stored_owner=by_hand is None)
 
 
 async def _purge_for_ever(*stores: SpeechStore | FailedAudioStore) -> None:
