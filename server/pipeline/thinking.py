@@ -209,9 +209,9 @@ class Thought:
             self._trace.mark("first_token")
             await self._out.feed(delta.text)
         elif isinstance(delta, LlmDone):
-            self._trace.prompt_tokens += delta.prompt_tokens
-            self._trace.cached_tokens += delta.cached_tokens
-            self._trace.completion_tokens += delta.completion_tokens
+            self._trace.prompt_tokens += _tokens(delta.prompt_tokens)
+            self._trace.cached_tokens += _tokens(delta.cached_tokens)
+            self._trace.completion_tokens += _tokens(delta.completion_tokens)
         else:
             raise LlmError("The model's engine gave something that is no part of an answer.")
 
@@ -243,6 +243,11 @@ class Thought:
             await asyncio.sleep(wait_seconds)
         _log.warning("the model is asked again: %s", error.code, extra=error_fields(error))
         self._out.begin_again()
+
+
+def _tokens(value: object) -> int:
+    """What an endpoint counted, which may be anything."""
+    return min(max(value, 0), 2**31) if isinstance(value, int) else 0
 
 
 def _no_reply() -> LlmError:

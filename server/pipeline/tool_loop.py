@@ -7,9 +7,10 @@ to answer. A tool that fails is never the end of a turn: its result says so, and
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from server.context.prompts import json_text, tool_result_message
@@ -18,6 +19,7 @@ from server.errors import EngineError, StackChanError, StorageError
 from server.log_context import error_fields
 from server.pipeline.bounded import bounded
 from server.pipeline.trace import TurnTrace
+from server.storage.types import clean_json, clean_text
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +27,10 @@ TOOL_TIMEOUT_SECONDS = 5.0
 """One call of a tool. Part of the model's own time-out; a search takes tens of milliseconds."""
 _CALLS_A_ROUND = 8
 _RESULT_CHARACTERS = 16_000
+_ARGUMENT_CHARACTERS = 4_000
+_DEEPEST = 32
+_NAME_CHARACTERS = 64
+_ID_CHARACTERS = 256
 UNREACHABLE = "this cannot be reached right now; answer without it and say so"
 
 
@@ -68,7 +74,8 @@ class ToolLoop:
             if not calls:
                 return
             for call in calls[:_CALLS_A_ROUND]:
-                run = await self._run_tool(call)
+                call, refusal = _sound(call)
+                run = await self._run_tool(call) if refusal is None else ToolRun(call.name, {}, {"error": refusal})
                 self.runs.append(run)
                 if "error" in run.result:
                     self._trace.facts["tool_errors"] = self._trace.facts.get("tool_errors", 0) + 1
@@ -80,8 +87,6 @@ class ToolLoop:
 
     async def _run_tool(self, call: LlmToolCall) -> ToolRun:
         tool = self._tools.get(call.name)
-        if not isinstance(call.arguments, Mapping):
-            return ToolRun(call.name, {}, {"error": "the arguments must be an object"})
         if tool is None:
             known = ", ".join(self._tools)
             return ToolRun(call.name, call.arguments, {"error": f"no such tool; there are: {known}"})
@@ -92,7 +97,7 @@ class ToolLoop:
                 _log.error("tool %s failed: %s", call.name, error.code, extra=error_fields(error))
             except StackChanError as error:  # the model can do better
                 _log.info("tool %s refused its arguments: %s", call.name, error.code)
-                return ToolRun(call.name, call.arguments, {"error": error.message})
+                return ToolRun(call.name, call.arguments, {"error": clean_text(str(error.message))})
             except TimeoutError:
                 _log.error("tool %s took longer than %g s", call.name, TOOL_TIMEOUT_SECONDS)
             except Exception as error:
@@ -102,8 +107,44 @@ class ToolLoop:
 
 async def _checked_run(tool: Tool, call: LlmToolCall) -> Mapping[str, Any]:
     """The result as JSON-able data of a size that a prompt can take; anything else is the tool's defect."""
-    result = dict(await tool.run(call.arguments))
-    size = len(json_text(result))
-    if size > _RESULT_CHARACTERS:
-        raise ValueError(f"the result has {size} characters")
+    result = _plain(dict(await tool.run(call.arguments)), _RESULT_CHARACTERS)
+    if result is None:
+        raise ValueError(f"the result is no JSON, or has more than {_RESULT_CHARACTERS} characters")
     return result
+
+
+def _sound(call: LlmToolCall) -> tuple[LlmToolCall, str | None]:
+    """A call as it can be stored and shown to the model again, and what is wrong with its arguments."""
+    name = clean_text(call.name)[:_NAME_CHARACTERS] if isinstance(call.name, str) else ""
+    call_id = clean_text(call.call_id)[:_ID_CHARACTERS] if isinstance(call.call_id, str) else ""
+    call = replace(call, name=name or "unnamed", call_id=call_id)
+    if not isinstance(call.arguments, Mapping):
+        return replace(call, arguments={}), "the arguments must be an object"
+    plain = _plain(call.arguments, _ARGUMENT_CHARACTERS)
+    if plain is None:
+        return replace(call, arguments={}), f"the arguments must be JSON of at most {_ARGUMENT_CHARACTERS} characters"
+    return replace(call, arguments=plain), None
+
+
+def _plain(value: Mapping[str, Any], characters: int) -> dict[str, Any] | None:
+    """A JSON object of texts, numbers, lists and objects only; None when it is none, too large or too deep."""
+    try:
+        written = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
+        if len(written) > characters:
+            return None
+        plain: dict[str, Any] = json.loads(written)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return clean_json(plain) if _depth(plain) <= _DEEPEST else None
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        inner: list[object] = []
+        for item in level:
+            if isinstance(item, dict | list):
+                inner += item.values() if isinstance(item, dict) else item
+        level = inner
+    return depth

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.errors import AsrError, StorageError, TtsError
+from server.errors import AsrError, LlmError, StorageError, TtsError
 from server.pipeline.bounded import bounded, engine_work
 from tests.virtual_time import in_virtual_time
 
@@ -121,6 +121,53 @@ def test_every_failure_becomes_the_stages_own(error, code, retryable):
     found = in_virtual_time(scenario())
     assert (found.code, found.retryable) == (code, retryable)
     assert "secret words" not in found.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        GeneratorExit(),
+        BaseExceptionGroup("some", [KeyboardInterrupt()]),
+        type("Odd", (BaseException,), {})(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_would_end_the_process_is_a_defect_of_the_engine(error, caplog):
+    async def scenario():
+        with pytest.raises(AsrError) as caught:
+            await engine_work(fail(error), 5, AsrError)
+        with pytest.raises(RuntimeError):
+            await bounded(fail(error), 5)
+        return caught.value
+
+    found = in_virtual_time(scenario())
+    assert found.code == "asr_failed"
+    assert "a defect of the engine" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "5", True, [5]], ids=repr)
+def test_an_error_with_anything_in_it_can_be_stored(seconds):
+    error = LlmError(12345, code="we\nird code", retryable="yes", hint={"a": 1}, retry_after_seconds=seconds)
+
+    async def scenario():
+        with pytest.raises(LlmError) as caught:
+            await engine_work(fail(error), 5, LlmError)
+        return caught.value
+
+    found = in_virtual_time(scenario())
+    assert (found.code, found.message, found.hint, found.retryable) == ("llm_failed", "12345", "dict", False)
+    assert found.retry_after_seconds is None
+
+
+def test_a_message_is_cut_and_cleaned():
+    async def scenario():
+        with pytest.raises(TtsError) as caught:
+            await engine_work(fail(TtsError("\ud800\0" + "x" * 5000)), 5, TtsError)
+        return caught.value.message
+
+    assert in_virtual_time(scenario()) == "\ufffd" + "x" * 999
 
 
 def test_too_late_is_named_after_the_stage():

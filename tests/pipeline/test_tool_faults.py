@@ -119,6 +119,77 @@ def test_arguments_that_are_no_object_are_refused(arguments):
     assert played.result.tool_calls[0]["arguments"] == {}
 
 
+def deep(levels):
+    value = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"query": float("nan")},
+        {"query": float("inf")},
+        {"query": b"x"},
+        {"query": {1, 2}},
+        {"query": object()},
+        {1: {2: object()}},
+        {(1, 2): 3},
+        {"query": 1j},
+        {"query": ...},
+        {"query": deep(40)},
+        {"query": deep(900)},
+        {"query": deep(50_000)},
+        {"query": 10**5000},
+        {"query": "a" * 1_000_000},
+    ],
+    ids=lambda arguments: type(next(iter(arguments.values()))).__name__,
+)
+def test_arguments_that_are_no_json_are_refused_and_never_stored(arguments):
+    tool = Odd({"memories": []})
+    played, llm = play(tool, [LlmToolCall("search_memory", arguments, "call-1"), LlmDone("tool_calls")])
+    assert_answered(played, errors=1)
+    assert tool.asked == []
+    assert played.result.tool_calls[0]["arguments"] == {}
+    assert "JSON" in llm.requests[1].messages[-1].content
+    assert llm.requests[1].messages[-2].tool_calls[0].arguments == {}
+
+
+def test_odd_characters_in_arguments_are_made_storable():
+    tool = Odd({"memories": ["\ud800"]})
+    arguments = {"query": "\ud800x\0", "\udfff": 1, 3: None, "many": "[{" * 100}
+    played, _ = play(tool, [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")])
+    assert_answered(played, errors=0)
+    assert tool.asked == [{"query": "\ufffdx", "\ufffd": 1, "3": None, "many": "[{" * 100}]
+    assert played.result.tool_calls[0]["result"] == {"memories": ["\ufffd"]}
+
+
+@pytest.mark.parametrize("name", [None, ["a"], 5, "n" * 1_000_000, "a\ud800b", ""], ids=lambda name: repr(name)[:9])
+@pytest.mark.parametrize("call_id", ["c", None, 5, "i" * 1_000_000])
+def test_any_name_and_id_of_a_call_can_be_stored(name, call_id):
+    played, llm = play(Odd({}), [LlmToolCall(name, {"query": "x"}, call_id), LlmDone("tool_calls")])
+    assert_answered(played, errors=1)
+    stored = played.result.tool_calls[0]["name"]
+    assert 0 < len(stored) <= 64
+    assert stored.encode()
+    assert isinstance(llm.requests[1].messages[-1].call_id, str)
+
+
+def test_a_result_that_is_no_number_is_the_tools_defect():
+    played, _ = play(Odd({"score": float("nan")}))
+    assert_answered(played, errors=1)
+    assert played.result.tool_calls[0]["result"] == {"error": UNREACHABLE}
+
+
+def test_token_counts_that_are_none_do_not_reach_the_trace():
+    odd = [*answer()[:-1], LlmDone("stop", 10**400, "x", None)]
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[odd]))
+    assert (played.result.outcome, played.result.error) == ("ok", None)
+    assert played.trace["llm"]["prompt_tokens"] == 2**31
+    assert played.trace["llm"]["cached_tokens"] == 0
+
+
 def test_a_name_that_is_no_tool_is_told_which_there_are():
     played, _ = play(Odd({}), [LlmToolCall("fly", {}), LlmDone("tool_calls")])
     assert_answered(played, errors=1)
