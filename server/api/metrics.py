@@ -33,7 +33,7 @@ from server.pipeline.trace_facts import read_trace
 
 OTHER = "other"
 OUTCOMES = ("ok", "no_speech", "failed", "interrupted")
-STAGES = ("queued", "vad", "asr", "llm", "tool", "tts")
+STAGES = ("receive", "queued", "vad", "asr", "llm", "tool", "tts")
 DROP_REASONS = get_args(Reason)
 APOLOGIES = ("clip", "live", "none")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

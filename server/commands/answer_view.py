@@ -29,6 +29,7 @@ _FACES = {
 }
 _UNKNOWN_FACE = ("🤖", "(o_o)")
 _STAGES = (
+    ("receive", "take in", "white"),
     ("queued", "wait", "white"),
     ("vad", "find speech", "cyan"),
     ("asr", "hear", "blue"),
@@ -186,7 +187,7 @@ def _spans(trace: Mapping[str, Any] | None) -> dict[str, list[tuple[float, float
 def _guess_spans(latency: Mapping[str, float]) -> dict[str, list[tuple[float, float]]]:
     pieces: dict[str, list[tuple[float, float]]] = {}
     start = 0.0
-    for name in ("vad", "asr", "llm"):
+    for name in ("receive", "vad", "asr", "llm"):
         if name in latency:
             pieces[name] = [(start, start + latency[name])]
             start += latency[name]

@@ -39,9 +39,11 @@ async def hear(
     assert request.samples is not None
     with trace.span("vad"):
         finding = find_utterance(engines.vad, request.samples, settings.segmenter)
-        utterance = await engine_work(finding, settings.asr_timeout_seconds, VadError)
-    if utterance is None:
+        found = await engine_work(finding, settings.asr_timeout_seconds, VadError)
+    if found is None:
         return None
+    trace.facts["speech_start_ms"], trace.facts["speech_end_ms"] = found.start_ms, found.end_ms
+    utterance = found.utterance
     with trace.span("asr"):
         hearing = _transcribe(engines, utterance, persona.languages, hot_words)
         transcription = await engine_work(hearing, settings.asr_timeout_seconds, AsrError)

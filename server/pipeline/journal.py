@@ -48,7 +48,7 @@ class TurnJournal:
         self._databases = databases
         self._settings = settings
         self._persona = persona
-        self._unclosed: dict[int, StackChanError] = {}
+        self._unclosed: dict[int, tuple[StackChanError, Mapping[str, Any]]] = {}
         self._turn_ids = IdAllocator(databases.server, TURN_IDS)
         self._source_turn_ids = IdAllocator(databases.server, SOURCE_TURN_IDS)
 
@@ -179,16 +179,18 @@ class TurnJournal:
             )
             await sessions.touch_session(db, turn.session_id, now=now)
 
-    async def abandon(self, turn: OpenTurn, error: StackChanError, now: datetime) -> None:
+    async def abandon(
+        self, turn: OpenTurn, error: StackChanError, now: datetime, trace: Mapping[str, Any] | None = None
+    ) -> None:
         """Close a turn that cannot be taken to its end; when that cannot be stored, the next turn tries again.
 
-        Raises `StorageError`.
+        `trace`: its times until then. Raises `StorageError`.
         """
-        self._unclosed[turn.turn_id] = error
+        self._unclosed[turn.turn_id] = error, trace or {}
         await self._close_unclosed(now)
 
     async def _close_unclosed(self, now: datetime) -> None:
-        for turn_id, error in list(self._unclosed.items()):
+        for turn_id, (error, trace) in list(self._unclosed.items()):
             async with self._databases.world() as db:
                 stored = await turns.get_turn(db, turn_id)
                 if stored is not None and stored.ended_at is None:
@@ -198,7 +200,7 @@ class TurnJournal:
                         error_code=error.code,
                         error_message=error.message,
                         ended_at=now,
-                        trace={"error": {"code": error.code, "retryable": error.retryable}},
+                        trace={**trace, "error": {"code": error.code, "retryable": error.retryable}},
                     )
             self._unclosed.pop(turn_id, None)
 

@@ -6,6 +6,7 @@ Knows the VAD Protocol and pure endpointing; not which model it is, nor where th
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from server.audio.segmenter import SegmenterSettings, trim
 from server.engines.base import VadEngine
@@ -13,7 +14,16 @@ from server.errors import VadError
 from server.events import ASR_SAMPLE_RATE_HZ, Samples, Utterance
 
 
-async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSettings) -> Utterance | None:
+@dataclass(frozen=True, slots=True)
+class FoundSpeech:
+    """The speech in a recording, and where in the recording it stands, margins included."""
+
+    utterance: Utterance
+    start_ms: int
+    end_ms: int
+
+
+async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSettings) -> FoundSpeech | None:
     """The speech inside `samples` (float32 mono at 16 kHz), its silent ends cut off; None when nobody spoke.
 
     Raises `VadError`, also when the engine's numbers are none: they would pass for silence.
@@ -28,4 +38,8 @@ async def find_utterance(vad: VadEngine, samples: Samples, settings: SegmenterSe
     if span is None:
         return None
     start, end = (max(0, round(seconds * ASR_SAMPLE_RATE_HZ)) for seconds in span)
-    return Utterance(samples[start:end])
+    return FoundSpeech(
+        Utterance(samples[start:end]),
+        round(start * 1000 / ASR_SAMPLE_RATE_HZ),
+        round(min(end, len(samples)) * 1000 / ASR_SAMPLE_RATE_HZ),
+    )

@@ -218,6 +218,7 @@ class TurnRunner:
             del self._opening[turn_id]
             admission.stored = True
             opened.set_result(started)
+            trace.since_received("receive")
             result = await self._run(started, status, request, trace, emit)
             keep = result.speech_duration_ms is not None
             return result
@@ -252,24 +253,24 @@ class TurnRunner:
                 await self._journal.started(turn)
             return await self._controller.run(turn, request, pass_on, trace)
         except asyncio.CancelledError:
-            await self._abandon(turn, stopping())
+            await self._abandon(turn, stopping(), trace)
             raise
         except StackChanError as error:
             if isinstance(error, StorageError):
                 _log.error("the turn could not be stored: %s", error.code, extra=error_fields(error))
-            await self._abandon(turn, error)
+            await self._abandon(turn, error, trace)
             raise
         except Exception as error:
             _log.exception("the turn ended on a defect")
             defect = StackChanError("Something went wrong inside the server.", code="internal")
-            await self._abandon(turn, defect)
+            await self._abandon(turn, defect, trace)
             raise defect from error
         finally:
             started.progress.end()
 
-    async def _abandon(self, turn: OpenTurn, error: StackChanError) -> None:
+    async def _abandon(self, turn: OpenTurn, error: StackChanError, trace: TurnTrace) -> None:
         try:
-            await self._journal.abandon(turn, error, self._clock())
+            await self._journal.abandon(turn, error, self._clock(), trace.as_dict())
         except StackChanError as again:
             _log.error("the turn stays open until something can be stored: %s", again.code, extra=error_fields(again))
 

@@ -54,6 +54,10 @@ class TurnTrace:
         finally:
             span.end_ms = self.now_ms()
 
+    def since_received(self, name: str) -> None:
+        """Add the stage that began when the turn was received and ends now."""
+        self.spans.append(Span(name, 0.0, self.now_ms()))
+
     def latency_ms(self) -> dict[str, int]:
         """The short form that goes with the answer: durations of stages, and moments since the turn was received."""
         durations: dict[str, float] = {}

@@ -33,6 +33,7 @@ const TEXTS = {
   "latency.rest": ["rest of the answer {s} s", "残りの返事 {s} 秒"],
   "trace": ["Where the time went", "時間の内訳"],
   "trace.none": ["This turn has no times.", "この会話の時間は記録されていません。"],
+  "trace.receive": ["taking in", "受け取り"],
   "trace.queued": ["waiting", "順番待ち"],
   "trace.vad": ["finding speech", "声を探す"],
   "trace.asr": ["hearing", "聞き取り"],

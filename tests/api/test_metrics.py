@@ -19,6 +19,7 @@ pytestmark = pytest.mark.unit
 SECRET = "ひみつの合言葉"
 TRACE: Mapping[str, Any] = {
     "spans": [
+        {"name": "receive", "start_ms": 0, "end_ms": 30},
         {"name": "queued", "start_ms": 0, "end_ms": 40},
         {"name": "asr", "start_ms": 40, "end_ms": 940},
         {"name": "llm", "start_ms": 950, "end_ms": 2450},
@@ -72,7 +73,7 @@ def test_a_turn_is_counted_with_its_times_and_tokens() -> None:
     assert value(metrics, "turns_total", outcome="ok", input="text") == 1
     assert value(metrics, "turns_total", outcome="ok", input="audio") == 0
     assert value(metrics, "turn_seconds_sum") == 2.5
-    for stage, seconds in {"queued": 0.04, "asr": 0.9, "llm": 1.5, "tts": 0.3, "other": 1.0}.items():
+    for stage, seconds in {"receive": 0.03, "queued": 0.04, "asr": 0.9, "llm": 1.5, "tts": 0.3, "other": 1.0}.items():
         assert value(metrics, "stage_seconds_count", stage=stage) == 1
         assert value(metrics, "stage_seconds_sum", stage=stage) == pytest.approx(seconds)
     assert value(metrics, "stage_seconds_count", stage="vad") == 0

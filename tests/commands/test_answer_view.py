@@ -43,6 +43,17 @@ def test_stages_stand_one_after_another_on_one_time_line() -> None:
     assert bar_of(lines, "tts") == (48, 53)
 
 
+def test_what_was_taken_in_stands_first_and_unknown_stages_are_left_out() -> None:
+    chart = waterfall({"latency_ms": LATENCY | {"receive": 30}})
+    assert chart is not None
+    assert [bar.pieces[0] for bar in chart.bars[:2]] == [(0, 30), (30, 130)]
+    assert chart.bars[0].label == "receive (take in)"
+    spans = [{"name": name, "start_ms": 0, "end_ms": 20} for name in ("receive", "made up")]
+    chart = waterfall({"latency_ms": {}}, {"spans": spans})
+    assert chart is not None
+    assert [bar.label for bar in chart.bars] == ["receive (take in)"]
+
+
 def test_the_trace_gives_the_exact_places() -> None:
     trace = {
         "spans": [

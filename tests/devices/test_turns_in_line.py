@@ -73,8 +73,9 @@ async def test_turns_in_line_are_served_in_the_order_they_came(serve):
     assert [next(n for n in range(6) if f"number {n}" in words) for words in asked] == list(range(6))
     assert [[span["name"] for span in trace["spans"]].count("queued") for trace in traces] == [0] + [1] * 5
     for trace in traces[1:]:
-        queued = trace["spans"][0]
-        assert queued["name"] == "queued"
+        received, queued = trace["spans"][:2]
+        assert (received["name"], received["start_ms"], queued["name"]) == ("receive", 0, "queued")
+        assert received["end_ms"] <= queued["start_ms"]
         assert queued["end_ms"] - queued["start_ms"] >= 200, "the others were held for that long"
         assert trace["marks"]["words_stored"] >= queued["end_ms"], "times count from when the request was received"
     assert done[5]["latency_ms"]["queued"] >= 200
@@ -309,5 +310,10 @@ async def test_a_turn_that_a_stop_cuts_off_is_stored_as_such(serve, monkeypatch)
         await eventually(lambda: live.engines.llm.requests)
         live.app.state.begin_stop()
         cut = await ended(live, turn["turn_id"])
+        trace = (await live.client.get(f"/v1/turns/{turn['turn_id']}/trace")).json()["trace"]
     assert (cut["status"], cut["transcript"], cut["error"]["code"]) == ("failed", "左を見て", "stopping")
     assert live.engines.llm.cancelled == 1
+    assert [span["name"] for span in trace["spans"]] == ["receive", "llm"]
+    assert all(span["end_ms"] >= span["start_ms"] for span in trace["spans"])
+    assert list(trace["marks"]) == ["words_stored", "first_token"]
+    assert (trace["llm"]["calls"], trace["error"]) == (1, {"code": "stopping", "retryable": True})

@@ -156,7 +156,11 @@ async def test_the_trace_tells_stages_and_holds_no_words(serve):
         turn = (await live.client.post("/v1/turns", content=encode_wav(SPEECH, 16_000), headers=WAV)).json()
         trace = (await live.client.get(f"/v1/turns/{turn['turn_id']}/trace")).json()
     names = [span["name"] for span in trace["trace"]["spans"]]
-    assert names[:2] == ["vad", "asr"]
+    assert names[:3] == ["receive", "vad", "asr"]
+    received, looked = trace["trace"]["spans"][:2]
+    assert (received["start_ms"], received["end_ms"] <= looked["start_ms"]) == (0, True)
+    assert turn["latency_ms"]["receive"] == round(received["end_ms"])
+    assert 0 <= trace["trace"]["speech_start_ms"] < trace["trace"]["speech_end_ms"]
     assert {"llm", "tts"} <= set(names)
     assert trace["trace"]["llm"]["calls"] == 1
     assert "こんにちは" not in json.dumps(trace, ensure_ascii=False)

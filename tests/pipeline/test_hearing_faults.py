@@ -14,7 +14,7 @@ from server.events import FaceChosen, TranscriptReady
 from server.pipeline.apology import APOLOGIES
 from server.pipeline.request import TurnRequest
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeVad, loud, silence
-from tests.pipeline.turns import kinds, play_turn
+from tests.pipeline.turns import SETTINGS, kinds, play_turn
 
 pytestmark = pytest.mark.unit
 
@@ -204,3 +204,14 @@ def test_nothing_is_kept_of_a_turn_that_was_heard_or_silent():
     play_turn(asr=FakeAsr(text=""), controller=keeper(kept))
     play_turn(TurnRequest("desk", text="hi"), llm=FakeLlm(scripts=[[ValueError()]]), controller=keeper(kept))
     assert kept == []
+
+
+def test_the_trace_says_which_part_of_the_recording_was_heard():
+    samples = np.concatenate([silence(1.024), loud(1.024), silence(2.048)])
+    played = play_turn(TurnRequest("desk", samples=samples))
+    margins = SETTINGS.segmenter
+    start_ms, end_ms = played.trace["speech_start_ms"], played.trace["speech_end_ms"]
+    assert start_ms == round(1024 - 1000 * margins.pre_roll_seconds)
+    assert end_ms == round(2048 + 1000 * margins.hangover_seconds)
+    assert end_ms - start_ms == played.journal.heard_words[0].audio_duration_ms
+    assert "speech_end_ms" not in play_turn(TurnRequest("desk", samples=silence(1.0))).trace

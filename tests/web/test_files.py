@@ -61,7 +61,7 @@ def test_every_word_asked_for_exists() -> None:
     asked += re.findall(r'say\((?:\$\("[^"]*"\)[^,"]*|\w+|add\([^()]*\)), "([\w.]+)"', app)
     asked += [f"error.{code}" for code in re.findall(r'new Problem\("(\w+)"\)', app)]
     asked += re.findall(r'"(trace\.\w+)"', (WEB / "waterfall.js").read_text(encoding="utf-8"))
-    asked += [f"trace.{name}" for name in ("queued", "vad", "asr", "llm", "tool", "tts")]
+    asked += [f"trace.{name}" for name in ("receive", "queued", "vad", "asr", "llm", "tool", "tts")]
     asked += [f"trace.{name}" for name in ("words_stored", "first_token", "first_clause", "first_audio")]
     assert len(asked) > 20
     assert sorted(set(asked) - set(texts())) == []
