@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server import errors
 from server.pipeline.hearing_guards import Reason
 from server.pipeline.request import TurnRequest, TurnResult
+from server.pipeline.tool_results import is_error
 from server.pipeline.trace_facts import read_trace
 
 OTHER = "other"
@@ -131,9 +132,8 @@ class Metrics:
         self._llm_tokens.labels("completion").inc(facts.completion_tokens)
         self._llm_retries.inc(facts.llm_retries)
         for call in result.tool_calls:
-            answer = call.get("result")
-            failed = isinstance(answer, Mapping) and "error" in answer
-            self._tool_calls.labels(_known(call.get("name"), self._tools), "error" if failed else "ok").inc()
+            outcome = "error" if is_error(call.get("result")) else "ok"
+            self._tool_calls.labels(_known(call.get("name"), self._tools), outcome).inc()
         for code in {result.error.code if result.error else None, facts.llm_error} - {None}:
             self._turn_errors.labels(_known(code, self._codes)).inc()
         if facts.answer_was_json is False:

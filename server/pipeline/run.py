@@ -25,6 +25,7 @@ from server.pipeline.parts import Emit, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.pipeline.speaking import Voice, new_pieces
 from server.pipeline.thinking import Thinker, Thought
+from server.pipeline.tool_results import memory_use
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -141,6 +142,8 @@ class TurnRun:
             self._trace.facts["error"] = {"code": error.code, "retryable": error.retryable}
         answer = answer or Answer(reply="")
         tool_runs = self._thought.tool_runs if self._thought is not None else ()
+        used = memory_use((run.name, run.result) for run in tool_runs)
+        self._trace.facts["memory_ids"] = list(used.memory_ids)
         return TurnResult(
             turn_id=self._turn.turn_id,
             session_id=self._turn.session_id,
@@ -153,9 +156,9 @@ class TurnRun:
             action=answer.action,
             speech_duration_ms=self._voice.duration_ms,
             memory={
-                "searched": any(run.name == "search_memory" for run in tool_runs),
-                "memory_ids": [],
-                "source_checked": False,
+                "searched": used.searched,
+                "memory_ids": list(used.memory_ids),
+                "source_checked": used.source_checked,
             },
             error=TurnError(error.code, error.message, error.retryable) if error else None,
             tool_calls=tuple(

@@ -18,6 +18,7 @@ from server.engines.base import LlmMessage, LlmToolCall, ToolSpec
 from server.errors import EngineError, StackChanError, StorageError
 from server.log_context import error_fields
 from server.pipeline.bounded import bounded
+from server.pipeline.tool_results import is_error
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
 
@@ -77,7 +78,7 @@ class ToolLoop:
                 call, refusal = _sound(call)
                 run = await self._run_tool(call) if refusal is None else ToolRun(call.name, {}, {"error": refusal})
                 self.runs.append(run)
-                if "error" in run.result:
+                if is_error(run.result):
                     self._trace.facts["tool_errors"] = self._trace.facts.get("tool_errors", 0) + 1
                 said = (
                     *said,

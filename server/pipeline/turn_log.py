@@ -11,6 +11,7 @@ from typing import Any
 
 from server.log_context import private
 from server.pipeline.request import TurnRequest, TurnResult
+from server.pipeline.tool_results import is_error
 from server.pipeline.trace_facts import read_trace
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ def log_turn(request: TurnRequest, result: TurnResult, trace: Mapping[str, Any])
     total_ms = result.latency_ms.get("total", 0)
     first_audio_seconds = facts.moment_seconds.get("first_audio")
     stages = {name: round(seconds * 1000) for name, seconds in facts.stage_seconds.items()}
-    tool_errors = sum("error" in _result(call) for call in result.tool_calls)
+    tool_errors = sum(is_error(call.get("result")) for call in result.tool_calls)
 
     told = [f"the turn ended: {outcome} in {total_ms / 1000:.2f} s"]
     if first_audio_seconds is not None:
@@ -56,8 +57,3 @@ def log_turn(request: TurnRequest, result: TurnResult, trace: Mapping[str, Any])
     if facts.asr_dropped:
         told.append(f"what was heard was dropped ({facts.asr_dropped})")
     _log.info("%s", ", ".join(told), extra=fields | dict(private(transcript=result.transcript, reply=result.reply)))
-
-
-def _result(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = call.get("result")
-    return result if isinstance(result, Mapping) else {}

@@ -1,0 +1,44 @@
+"""What the results of a turn's tools mean to those who look on: the trace, the answer, the figures and the log.
+
+The one place that knows how a failed tool is told, and where a result names memories. Runs no tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+SEARCH = "search_memory"
+READ_SOURCE = "read_memory_source"
+
+
+def is_error(result: object) -> bool:
+    """Whether a tool's result says that the tool could not do its work."""
+    return isinstance(result, Mapping) and "error" in result
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What long-term memory did in a turn. `memory_ids`: of the memories the model was shown, each once, in order."""
+
+    searched: bool
+    memory_ids: tuple[str, ...]
+    source_checked: bool
+    """The words that a memory came from were read."""
+
+
+def memory_use(runs: Iterable[tuple[str, object]]) -> MemoryUse:
+    """`runs`: name and result of each call, in order. A result of another form than expected counts as nothing."""
+    searched = source_checked = False
+    memory_ids: dict[str, None] = {}
+    for name, result in runs:
+        searched = searched or name == SEARCH
+        if is_error(result) or not isinstance(result, Mapping):
+            continue
+        source_checked = source_checked or name == READ_SOURCE
+        memories = result.get("memories") if name == SEARCH else None
+        for memory in memories if isinstance(memories, list | tuple) else ():
+            memory_id = memory.get("memory_id") if isinstance(memory, Mapping) else None
+            if isinstance(memory_id, str) and memory_id:
+                memory_ids[memory_id] = None
+    return MemoryUse(searched, tuple(memory_ids), source_checked)
