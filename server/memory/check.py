@@ -93,15 +93,13 @@ def contradicts(new: Stated, old: Stated) -> frozenset[Difference]:
     """In what two statements on one matter cannot both hold: other numbers of one unit, other days, a negation."""
     found: set[Difference] = set()
     units = {one.unit for one in new.numbers} & {one.unit for one in old.numbers}
-    if any(not _of(new, unit) & _of(old, unit) for unit in units):
-        found.add("number")
-    elif (
-        # 二万五千 corrects 三万円: one of them does not say what it counts.
+    # 二万五千 corrects 三万円: one of them does not say what it counts.
+    bare = (
         not units
         and len(new.numbers) == len(old.numbers) == 1
         and "" in {one.unit for one in new.numbers | old.numbers}
-        and {one.value for one in new.numbers} != {one.value for one in old.numbers}
-    ):
+    )
+    if any(not _of(new, unit) & _of(old, unit) for unit in units) or (bare and _values(new) != _values(old)):
         found.add("number")
     if new.days and old.days and not any(_overlap(one, other) for one in new.days for other in old.days):
         found.add("date")
@@ -113,7 +111,7 @@ def contradicts(new: Stated, old: Stated) -> frozenset[Difference]:
 def adds_to(new: Stated, old: Stated) -> frozenset[Difference]:
     """What the new statement says and the old one does not: with anything of it, the two are never merged."""
     found: set[Difference] = set(contradicts(new, old))
-    if not {one.value for one in new.numbers} <= {one.value for one in old.numbers}:
+    if not _values(new) <= _values(old):
         found.add("number")
     if not new.days <= old.days:
         found.add("date")
@@ -199,6 +197,10 @@ def _overlap(one: Days, other: Days) -> bool:
 
 def _of(what: Stated, unit: str) -> set[Decimal]:
     return {one.value for one in what.numbers if one.unit == unit}
+
+
+def _values(what: Stated) -> set[Decimal]:
+    return {one.value for one in what.numbers}
 
 
 def _without(text: str, words: Iterable[str]) -> str:

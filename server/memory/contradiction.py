@@ -1,0 +1,125 @@
+"""What becomes of a new memory beside those there are: it replaces some, is one of them said again, or is new.
+
+Contradiction is judged first, then repetition. Pure: candidates and their similarities come in; knows no database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from server.memory.check import Stated, adds_to, contradicts, stated
+from server.storage.memory_records import Memory, NewMemory
+from server.storage.words import entity_key
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRecipe:
+    """When two memories are about one matter. Cosines of their vectors, whose range differs from model to model."""
+
+    name: str
+    duplicate: float
+    """So alike, with the same names, and nothing new said: said again."""
+    same_matter: float
+    """So alike that another number, day or a negation contradicts."""
+    corrected: float
+    """Enough when the words themselves say that they correct."""
+    candidates: int = 8
+
+
+NARROW_COSINES = KeepRecipe("narrow-cosines-1", duplicate=0.94, same_matter=0.88, corrected=0.82)
+"""For models whose cosines all lie near each other, as those of E5. Chosen, not yet measured."""
+WIDE_COSINES = KeepRecipe("wide-cosines-1", duplicate=0.92, same_matter=0.7, corrected=0.5)
+"""For models that spread, as Qwen3-Embedding. `duplicate` is given, the others are chosen, not yet measured."""
+
+
+def recipe_for(model: str) -> KeepRecipe:
+    """The recipe of an embedding model, by the name in its fingerprint."""
+    return NARROW_COSINES if "e5" in model.casefold() else WIDE_COSINES
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A memory that may be kept."""
+
+    memory: NewMemory
+    corrects: bool = False
+    """Its source words say that something was wrong."""
+    recalled: tuple[str, ...] = ()
+    """Memories that were recalled in its exchanges: what a correction is most likely about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    supersedes: tuple[str, ...] = ()
+    """Older statements that it contradicts."""
+    superseded_by: str | None = None
+    """A statement said after it, that it contradicts: it came late and is history."""
+    repeats: str | None = None
+    """The memory that says the same already."""
+
+
+def decide(proposal: Proposal, candidates: Sequence[tuple[Memory, float]], recipe: KeepRecipe) -> Decision:
+    """What to do with a proposal. `candidates`: active memories with their cosine to it, in any order."""
+    nearest = sorted(candidates, key=lambda pair: (-pair[1], pair[0].memory_id))
+    new = proposal.memory
+    mine = stated_by(new)
+    contradicted = _contradicted(proposal, mine, nearest, recipe)
+    if later := [one for one in contradicted if _last_turn(one) > _last_turn(new)]:
+        return Decision(superseded_by=later[0].memory_id)
+    if contradicted:
+        return Decision(supersedes=tuple(one.memory_id for one in contradicted))
+    for memory, cosine in nearest:
+        if cosine >= recipe.duplicate and same_names(new, memory) and not adds_to(mine, stated_by(memory)):
+            return Decision(repeats=memory.memory_id)
+    return Decision()
+
+
+def same_names(one: Memory | NewMemory, other: Memory | NewMemory) -> bool:
+    """Whether one names nothing that the other does not, or the other way round."""
+    mine, theirs = names(one), names(other)
+    return mine == theirs or (bool(mine and theirs) and (mine <= theirs or theirs <= mine))
+
+
+def names(memory: Memory | NewMemory) -> set[str]:
+    return {entity_key(name) for name in memory.entities}
+
+
+def _contradicted(
+    proposal: Proposal, mine: Stated, nearest: Sequence[tuple[Memory, float]], recipe: KeepRecipe
+) -> list[Memory]:
+    found: list[Memory] = []
+    corrected: list[tuple[bool, float, Memory]] = []
+    for memory, cosine in nearest:
+        recalled = memory.memory_id in proposal.recalled
+        if not (_same_thing(proposal.memory, memory) or recalled):
+            continue
+        differing = contradicts(mine, stated_by(memory))
+        # Two visits on two days are two events; without a correction, only what holds can change.
+        episodes = "episode" in (proposal.memory.memory_type, memory.memory_type)
+        another_day = episodes and "date" in differing
+        if cosine >= recipe.same_matter and differing and not another_day:
+            found.append(memory)
+        alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
+        said_again = cosine >= recipe.duplicate and not adds_to(mine, stated_by(memory))
+        if proposal.corrects and alike and not (said_again and not differing):
+            corrected.append((bool(differing), cosine, memory))
+    if corrected and not found:
+        # A correction means one thing: what it differs from, and then what it is nearest to.
+        found.append(max(corrected, key=lambda one: (one[0], one[1], one[2].memory_id))[2])
+    return found
+
+
+def _same_thing(one: Memory | NewMemory, other: Memory | NewMemory) -> bool:
+    mine, theirs = names(one), names(other)
+    return bool(mine & theirs) or not (mine or theirs)
+
+
+def stated_by(memory: Memory | NewMemory) -> Stated:
+    """What a memory commits itself to."""
+    return stated(memory.summary, memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date())
+
+
+def _last_turn(memory: Memory | NewMemory) -> int:
+    return max(memory.source_turn_ids, default=0)

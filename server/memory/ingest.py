@@ -1,0 +1,246 @@
+"""Takes a session in: its exchanges cut into segments, each summarized, checked and handed to the keeper.
+
+The work of an `ingest` job. Each segment is kept in a transaction of its own, so a stop in between loses none and
+repeats none. Knows no lease rules, no ranking and no rule about older memories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from server.engines.base import EmbeddingEngine, LlmEngine, LlmRequest, LlmText
+from server.errors import LlmError
+from server.memory.check import Problems, Said, check, is_correction, is_filler
+from server.memory.contradiction import Proposal
+from server.memory.dates import named_days
+from server.memory.keeper import Keeper
+from server.memory.leases import Clock, finish, holding
+from server.memory.prompts import Draft, SpokenExchange, read_summary, repair_request, summary_request
+from server.memory.said_days import lasting
+from server.memory.segment import SegmentRecipe, closed_segments, recipe_for
+from server.storage import jobs, memories, segments, sessions
+from server.storage.database import Databases
+from server.storage.memory_records import Job, NewMemory, OpenExchange
+from server.storage.recall_tables import Confidence
+from server.storage.words import entity_key
+
+_EXCHANGES_LIMIT = 60
+"""Of one session in one go; the rest follows in the next."""
+_MEMORY_ID = re.compile(r"mem_[0-9A-Z]{26}")
+_MOST_RECALLED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class IngestLimits:
+    """`idle_close`: a session silent for so long is over."""
+
+    idle_close: dt.timedelta = dt.timedelta(minutes=10)
+    lease_seconds: float = 120.0
+    summary_timeout_seconds: float = 90.0
+
+
+class Ingestor:
+    """`segmenting` None: what suits the embedding model."""
+
+    def __init__(
+        self,
+        databases: Databases,
+        llm: LlmEngine,
+        embedding: EmbeddingEngine,
+        keeper: Keeper,
+        *,
+        clock: Clock,
+        segmenting: SegmentRecipe | None = None,
+        limits: IngestLimits = IngestLimits(),
+    ) -> None:
+        self._databases = databases
+        self._llm = llm
+        self._embedding = embedding
+        self._keeper = keeper
+        self._clock = clock
+        self._segmenting = segmenting or recipe_for(embedding.fingerprint.model)
+        self._limits = limits
+
+    async def ingest(self, job: Job) -> None:
+        """Take in what is over of the session `job.subject`; what is still open waits for its end in the same job.
+
+        Raises `LlmError`, `EmbeddingError`, `StorageError`, `LeaseLost`.
+        """
+        async with self._databases.world(write=False) as db:
+            session = await sessions.get_session(db, job.subject)
+            exchanges = await segments.open_exchanges(db, job.subject, limit=_EXCHANGES_LIMIT)
+        again_at: dt.datetime | None = None
+        if session is not None and exchanges:
+            over_at = session.last_active_at + self._limits.idle_close
+            more = len(exchanges) == _EXCHANGES_LIMIT
+            ended = not more and (session.closed_at is not None or over_at <= self._clock())
+            taken = 0
+            for part in await self._segments(exchanges, ended=ended):
+                await self._take_in(job, part)
+                taken += len(part)
+            if taken < len(exchanges) or more:
+                again_at = self._clock() if more and taken else over_at
+        async with self._databases.world() as db:
+            await finish(db, job)
+            if again_at is not None:
+                await jobs.enqueue(db, "ingest", job.subject, now=self._clock(), not_before=again_at)
+
+    async def _segments(self, exchanges: Sequence[OpenExchange], *, ended: bool) -> list[Sequence[OpenExchange]]:
+        vectors = await self._embedding.embed_documents([_words(one) for one in exchanges])
+        # One character's memories, and what is private, never mix with others.
+        breaks = [
+            place for place in range(1, len(exchanges)) if _whose(exchanges[place]) != _whose(exchanges[place - 1])
+        ]
+        cut = closed_segments(vectors, self._segmenting, ended=ended, breaks=breaks)
+        return [exchanges[part.start : part.stop] for part in cut]
+
+    async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> None:
+        proposals: list[Proposal] = []
+        if not is_filler([one.user.text for one in part]):
+            recalled = _recalled(part)
+            proposals = [_proposal(part, draft, problems, recalled) for draft, problems in await self._drafts(part)]
+        hold = holding(job, self._clock, self._limits.lease_seconds)
+        await self._keeper.keep(job.subject, [one.turn_id for one in part], proposals, hold)
+
+    async def _drafts(self, part: Sequence[OpenExchange]) -> list[tuple[Draft, Problems]]:
+        """The memories of a segment with what in them was not said, after one chance to put it right."""
+        shown = [_shown(one) for one in part]
+        language = Counter(one.user.language for one in part).most_common(1)[0][0]
+        request = summary_request(shown, language)
+        written = await self._ask(request)
+        drafts = [_checked(draft, shown, language) for draft in read_summary(written, len(part))]
+        if wrong := [word for _, problems in drafts for word in problems.words()]:
+            again = await self._ask(repair_request(request, written, list(dict.fromkeys(wrong)), language))
+            repaired = [_checked(draft, shown, language) for draft in _read_or_nothing(again, len(part))]
+            # Nothing left is no repair: what was noted first is kept as inferred.
+            if repaired and sum(len(found.words()) for _, found in repaired) < len(wrong):
+                drafts = repaired
+        return drafts
+
+    async def _ask(self, request: LlmRequest) -> str:
+        text = ""
+        try:
+            async with (
+                asyncio.timeout(self._limits.summary_timeout_seconds),
+                aclosing(self._llm.generate(request)) as deltas,
+            ):
+                async for delta in deltas:
+                    if isinstance(delta, LlmText):
+                        text += delta.text
+        except TimeoutError:
+            raise LlmError("The summarizer took too long.", code="llm_timeout", retryable=True) from None
+        return text
+
+
+def _shown(exchange: OpenExchange) -> SpokenExchange:
+    """What the summarizer may see: no words that came from a tool or from memory, and no apology."""
+    robot = exchange.robot
+    own = robot is not None and not robot.tool_calls and exchange.outcome != "failed"
+    return SpokenExchange(exchange.user.text, robot.text if robot is not None and own else None, _day(exchange))
+
+
+def _checked(draft: Draft, shown: Sequence[SpokenExchange], language: str) -> tuple[Draft, Problems]:
+    """The draft with lasting dates and all exchanges that it is about, and what it holds that nobody said."""
+    said_on = shown[draft.about[-1]].on
+    topic, summary = (lasting(text, said_on, language) for text in (draft.topic, draft.summary))
+    draft = replace(draft, topic=topic, summary=summary)
+    problems = _problems(draft, shown)
+    for place in range(len(shown)):
+        if not problems:
+            break
+        if place not in draft.about:
+            # A name said before, and only meant here, makes that exchange a source too.
+            wider = replace(draft, about=tuple(sorted((*draft.about, place))))
+            found = _problems(wider, shown)
+            if len(found.words()) < len(problems.words()):
+                draft, problems = wider, found
+    return draft, problems
+
+
+def _problems(draft: Draft, shown: Sequence[SpokenExchange]) -> Problems:
+    said = []
+    for place in draft.about:
+        said.append(Said(shown[place].user, shown[place].on))
+        if robot := shown[place].robot:
+            said.append(Said(robot, shown[place].on))
+    return check(draft.topic, draft.summary, draft.entities, said)
+
+
+def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, recalled: tuple[str, ...]) -> Proposal:
+    about = [part[place] for place in draft.about]
+    last = about[-1].user
+    unsaid = {entity_key(name) for name in problems.entities}
+    confidence: Confidence = "inferred" if problems else "said"
+    sources = [
+        said.source_turn_id
+        for one, shown in zip(about, map(_shown, about), strict=True)
+        for said in (one.user, one.robot if shown.robot else None)
+        if said is not None
+    ]
+    memory = NewMemory(
+        memory_id=memories.new_memory_id(),
+        topic=draft.topic,
+        summary=draft.summary,
+        # A name nobody said would be listened for, and would tie this to what it has nothing to do with.
+        entities=tuple(name for name in draft.entities if entity_key(name) not in unsaid),
+        memory_type=draft.memory_type,
+        occurred_at=_occurred_at(draft, about[-1]),
+        zone=last.zone,
+        language=last.language,
+        speakers=tuple(dict.fromkeys(one.user.speaker_id for one in about if one.user.speaker_id is not None)),
+        confidence=confidence,
+        importance=draft.importance,
+        persona_id=about[-1].persona_id,
+        channel_id=last.channel_id,
+        visibility=last.visibility,
+        source_turn_ids=tuple(sources),
+    )
+    return Proposal(memory, any(is_correction(one.user.text) for one in about), recalled)
+
+
+def _occurred_at(draft: Draft, last: OpenExchange) -> dt.datetime:
+    """When it was said; of an event that names one day in the past, noon of that day."""
+    said_on = _day(last)
+    days = {(one.first, one.last) for one in named_days(draft.summary, said_on)}
+    if draft.memory_type == "episode" and len(days) == 1:
+        first, until = days.pop()
+        if first == until and first < said_on:
+            return dt.datetime.combine(first, dt.time(12), ZoneInfo(last.user.zone))
+    return last.user.said_at
+
+
+def _read_or_nothing(text: str, exchanges: int) -> tuple[Draft, ...]:
+    try:
+        return read_summary(text, exchanges)
+    except LlmError:  # the first answer was readable and stands
+        return ()
+
+
+def _recalled(part: Sequence[OpenExchange]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for one in part:
+        if one.robot is not None and one.robot.tool_calls:
+            found |= dict.fromkeys(_MEMORY_ID.findall(json.dumps(one.robot.tool_calls)))
+    return tuple(found)[:_MOST_RECALLED]
+
+
+def _whose(exchange: OpenExchange) -> tuple[str, str, str | None]:
+    private = exchange.user.visibility == "private"
+    return exchange.persona_id, exchange.user.visibility, exchange.user.speaker_id if private else None
+
+
+def _words(exchange: OpenExchange) -> str:
+    shown = _shown(exchange)
+    return f"{shown.user}\n{shown.robot}" if shown.robot else shown.user
+
+
+def _day(exchange: OpenExchange) -> dt.date:
+    return exchange.user.said_at.astimezone(ZoneInfo(exchange.user.zone)).date()

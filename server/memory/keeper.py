@@ -1,0 +1,205 @@
+"""The only writer of memories: keeps, replaces, merges, edits and forgets them. SQL first, then vectors.
+
+What a new memory does to older ones is decided in `contradiction.py`. One thing at a time, so that nothing is judged
+by what has changed meanwhile. Knows no prompt and no model but the embedding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from server.engines.base import EmbeddingEngine
+from server.errors import MemoryIndexError, NotFoundError, StorageError
+from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_for
+from server.memory.index.base import MemoryIndex
+from server.memory.leases import Clock, Hold
+from server.memory.neighbours import Neighbours
+from server.storage import forgetting, memories, segments, sources, tombstones, word_index
+from server.storage.database import Databases, Db
+from server.storage.memory_records import (
+    EVERY_STATUS,
+    Forgetting,
+    Memory,
+    MemoryChanges,
+    MemoryFilter,
+    NewMemory,
+    Segment,
+    SourceFilter,
+)
+from server.storage.recall_tables import SegmentResult
+
+OnForgotten = Callable[[Forgetting], Awaitable[None]]
+"""Removes the copies that others keep: short-term memory, recorded voices, pool chunks."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a segment. `superseded`: {older: newer}."""
+
+    segment: Segment
+    added: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    superseded: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten. `still_found`: what a search finds all the same; empty is how it must be."""
+
+    reached: Forgetting
+    still_found: tuple[str, ...]
+
+
+class Keeper:
+    """`index` None: vectors wait in their jobs. `on_forgotten`: called with every forgetting, before it is verified."""
+
+    def __init__(
+        self,
+        databases: Databases,
+        index: MemoryIndex | None,
+        embedding: EmbeddingEngine,
+        *,
+        clock: Clock,
+        recipe: KeepRecipe | None = None,
+        on_forgotten: Sequence[OnForgotten] = (),
+    ) -> None:
+        self._databases = databases
+        self._clock = clock
+        self._neighbours = Neighbours(databases, index, embedding, recipe or recipe_for(embedding.fingerprint.model))
+        self._on_forgotten = tuple(on_forgotten)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def keep(self, session_id: str, turn_ids: Sequence[int], proposals: Sequence[Proposal], hold: Hold) -> Kept:
+        """Close a segment with what was made of it, nothing for filler; all of it in one transaction or nothing.
+
+        Raises `LeaseLost` from `hold`; `StorageError` when a turn was taken in or forgotten meanwhile;
+        `EmbeddingError`.
+        """
+        async with self._one_at_a_time:
+            judged = await self._neighbours.judge(proposals)
+            result: SegmentResult = "memories" if judged else "filler"
+            async with self._databases.world() as db:
+                await hold(db)
+                segment = await segments.close_segment(db, session_id, turn_ids, result, now=self._clock())
+                await _refuse_changed(db, [memory for one in judged for memory in one.compared])
+                kept = Kept(segment)
+                for one in judged:
+                    kept = await self._carry_out(db, one.memory, one.decision, kept)
+            return kept
+
+    @property
+    def index(self) -> MemoryIndex | None:
+        return self._neighbours.index
+
+    @index.setter
+    def index(self, index: MemoryIndex | None) -> None:
+        self._neighbours.index = index
+
+    async def edit(self, memory_id: str, changes: MemoryChanges) -> Memory:
+        """Change a memory by hand. Raises `NotFoundError`; `StorageError` when it was forgotten."""
+        async with self._one_at_a_time, self._databases.world() as db:
+            return await memories.update_memory(db, memory_id, changes, now=self._clock())
+
+    async def forget(
+        self, memory_ids: Sequence[str], *, also_source: bool = True, also_turn_ids: Iterable[int] = ()
+    ) -> Forgotten:
+        """Forget memories with their older versions, for good, and look whether anything still finds them.
+
+        `also_source`: the words they came from are blanked too, and what recalled them. `also_turn_ids`: exchanges to
+        blank besides. What is left in the files' unused bytes goes with the `scrub` job. Raises `NotFoundError` when
+        none is there.
+        """
+        also_turn_ids = tuple(also_turn_ids)
+        async with self._one_at_a_time:
+            async with self._databases.world(write=False) as db:
+                reached = await forgetting.reach(db, memory_ids, also_source=also_source, also_turn_ids=also_turn_ids)
+                before = await memories.get_many(db, reached.memory_ids)
+            if not reached.memory_ids and not also_turn_ids:
+                raise NotFoundError("There is no such memory.", hint="Search for it first.")
+            async with self._databases.server() as server_db:
+                await tombstones.add(server_db, reached, now=self._clock())
+            async with self._databases.world() as db:
+                await forgetting.forget(db, reached, now=self._clock())
+            await self._remove_points(reached.memory_ids)
+            for tell in self._on_forgotten:
+                await tell(reached)
+            return Forgotten(reached, await self._still_found(reached, before))
+
+    async def reapply(self) -> Forgetting:
+        """At start, after a restore, import or rebuild: forget again what was forgotten and has come back."""
+        async with self._one_at_a_time:
+            async with self._databases.server(write=False) as server_db:
+                stones = await tombstones.all_tombstones(server_db)
+            async with self._databases.world() as db:
+                reached = await forgetting.reapply(db, stones, now=self._clock())
+            if reached.memory_ids or reached.blanked_source_turn_ids:
+                _log.warning("forgotten again: %d memories", len(reached.memory_ids))
+                for tell in self._on_forgotten:
+                    await tell(reached)
+            # Of all tombstones: the index may be older than the database.
+            await self._remove_points([stone.memory_id for stone in stones if stone.memory_id is not None])
+            return reached
+
+    async def _carry_out(self, db: Db, new: NewMemory, decision: Decision, kept: Kept) -> Kept:
+        now = self._clock()
+        if decision.repeats is not None and decision.repeats not in kept.superseded:
+            merged = await memories.merge_sources(
+                db, decision.repeats, new.source_turn_ids, now=now, speakers=new.speakers
+            )
+            return replace(kept, merged=(*kept.merged, merged.memory_id))
+        await memories.add(db, new, now=now)
+        superseded = dict(kept.superseded)
+        pairs = [(old, new.memory_id) for old in decision.supersedes]
+        if decision.superseded_by is not None:
+            pairs.append((new.memory_id, decision.superseded_by))
+        for old, newer in pairs:
+            # Another memory of this segment may have replaced one of them already.
+            if old not in superseded and newer not in superseded:
+                await memories.supersede(db, old, newer, now=now)
+                superseded[old] = newer
+        return replace(kept, added=(*kept.added, new.memory_id), superseded=superseded)
+
+    async def _remove_points(self, memory_ids: Sequence[str]) -> None:
+        """At once where it can be; the `unindex` jobs do it again."""
+        if self.index is None or not memory_ids:
+            return
+        try:
+            await self.index.delete(memory_ids)
+        except MemoryIndexError as error:
+            _log.warning("forgotten vectors wait for their jobs: %s", error.code)
+
+    async def _still_found(self, reached: Forgetting, before: Sequence[Memory]) -> tuple[str, ...]:
+        """What of it can still be found by id, name, word or vector."""
+        found: set[str] = set()
+        async with self._databases.world(write=False) as db:
+            after = await memories.get_many(db, reached.memory_ids)
+            found |= {one.memory_id for one in after if one.status != "forgotten" or one.topic or one.summary}
+            for memory in before:
+                everyone = MemoryFilter(memory.persona_id, None, statuses=EVERY_STATUS)
+                readers = [replace(everyone, speaker_id=speaker) for speaker in (None, *memory.speakers)]
+                for wanted in readers:
+                    words = f"{memory.topic} {memory.summary}"
+                    hits = await word_index.search_memories(db, words, wanted, limit=50)
+                    found |= {hit.memory_id for hit in hits} & set(reached.memory_ids)
+                    readable = SourceFilter(memory.persona_id, wanted.speaker_id)
+                    read = await sources.read_source_turns(db, reached.blanked_source_turn_ids, readable)
+                    found |= {f"source turn {turn.source_turn_id}" for turn in read}
+        if self.index is not None and reached.memory_ids:
+            try:
+                found |= set(await self.index.vectors(reached.memory_ids))
+            except MemoryIndexError as error:
+                _log.warning("whether a vector is left was not seen: %s", error.code)
+        if found:
+            _log.error("%d things were forgotten and are still found", len(found))
+        return tuple(sorted(found))
+
+
+async def _refuse_changed(db: Db, judged: Sequence[Memory]) -> None:
+    current = {one.memory_id: one.revision for one in await memories.get_many(db, [one.memory_id for one in judged])}
+    for one in judged:
+        if current.get(one.memory_id) != one.revision:
+            raise StorageError(f"{one.memory_id} was changed while a new memory was compared with it.")
