@@ -153,11 +153,12 @@ class Decider:
 
     async def _whole_turn(self, request: LlmRequest) -> tuple[bool, str, str]:
         """Whether the turn searched, its first query, and its reply."""
-        persona = self._persona
-        reader = AnswerReader([item.id for item in persona.emotions], [item.id for item in persona.actions])
+        reader = self._reader()
 
         async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-            calls = []
+            nonlocal reader
+            # What was written beside a call is no answer.
+            reader, calls = self._reader(), []
             asked = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
             async with aclosing(self._llm.generate(asked)) as deltas:
                 async for delta in deltas:
@@ -171,6 +172,10 @@ class Decider:
         await loop.run(ask)
         answer, _ = reader.finish()
         return bool(loop.runs), str(loop.runs[0].arguments.get("query", "")) if loop.runs else "", answer.reply
+
+    def _reader(self) -> AnswerReader:
+        persona, tools = self._persona, [spec.name for spec in self._specs]
+        return AnswerReader([one.id for one in persona.emotions], [one.id for one in persona.actions], tools)
 
 
 def share(hits: int, count: int) -> dict[str, Any]:

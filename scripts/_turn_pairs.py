@@ -1,8 +1,8 @@
 """Turns in pairs: the same utterance through the server's overlapping turn, and through the same engines in a row.
 
 `Pairs` measures; it knows the pipeline and engines' Protocols, no table and no command line. Both ways get the same
-recording, ask the model the same request with the same prompt cache, and use the same calls of the same engines. In a
-row means: find speech, hear, take the whole answer, speak the whole answer, then play.
+recording, ask the model the same request with the same prompt cache and the same tools, and use the same calls of the
+same engines. In a row means: find speech, hear, take the whole answer, speak the whole answer, then play.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from typing import Any, Literal
 import numpy as np
 
 from server.context.prompts import stable_prefix
-from server.engines.base import Engines, LlmDelta, LlmDone, LlmMessage, LlmRequest, LlmText, SpeechRequest
+from server.engines.base import (
+    Engines,
+    LlmDelta,
+    LlmDone,
+    LlmMessage,
+    LlmRequest,
+    LlmText,
+    LlmToolCall,
+    SpeechRequest,
+    ToolSpec,
+)
 from server.errors import StackChanError
 from server.events import ASR_SAMPLE_RATE_HZ, Samples, SpeechProduced, TurnEvent
 from server.persona import Persona
@@ -31,6 +41,7 @@ from server.pipeline.request import Heard, OpenTurn, TurnRequest, TurnResult
 from server.pipeline.speakable import speakable
 from server.pipeline.speaking import synthesized
 from server.pipeline.thinking import Thinker
+from server.pipeline.tool_loop import Tool, ToolLoop
 from server.pipeline.trace import TurnTrace
 from server.pipeline.turn import TurnController
 
@@ -43,7 +54,10 @@ _PEAK = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One utterance, answered once. Seconds since the whole recording was there; `spans`: how long each stage took."""
+    """One utterance, answered once. Seconds since the whole recording was there; `spans`: how long each stage took.
+
+    Tokens of all the model's calls together; `searched`: it called a tool.
+    """
 
     mode: Mode
     heard: str
@@ -54,6 +68,7 @@ class Run:
     marks: Mapping[str, float]
     prompt_tokens: int
     cached_tokens: int
+    searched: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +91,30 @@ class Pair:
     def two_sentences(self) -> bool:
         return self.streaming.sentences == self.serial.sentences == 2
 
+    @property
+    def comparable(self) -> bool:
+        """Both ways did the same work: the model called a tool in each of them, or in none."""
+        return self.streaming.searched == self.serial.searched
+
 
 class AskedLlm:
-    """An engine as it is, which remembers the last request; `exactly_two`: the reply must have two sentences."""
+    """An engine as it is, which remembers what happened since `forget`.
+
+    `exactly_two`: the reply must have two sentences.
+    """
 
     def __init__(self, llm: Any, *, exactly_two: bool) -> None:
         self._llm = llm
         self._exactly_two = exactly_two
         self.name = llm.name
         self.capabilities = llm.capabilities
-        self.asked: LlmRequest | None = None
-        self.done = LlmDone("stop")
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count again."""
+        self.asked: list[LlmRequest] = []
+        self.done: list[LlmDone] = []
+        self.searched = False
 
     async def start(self) -> None:
         await self._llm.start()
@@ -104,11 +132,13 @@ class AskedLlm:
     async def generate(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
         if self._exactly_two:
             request = replace(request, answer_schema=with_two_sentences(request.answer_schema))
-        self.asked = request
+        self.asked.append(request)
         async with aclosing(self._llm.generate(request)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, LlmDone):
-                    self.done = delta
+                    self.done.append(delta)
+                elif isinstance(delta, LlmToolCall):
+                    self.searched = True
                 yield delta
 
 
@@ -138,6 +168,7 @@ class Pairs:
     engines: Engines
     persona: Persona
     settings: TurnSettings
+    tools: tuple[Tool, ...] = ()
     monotonic: Callable[[], float] = time.perf_counter
     failed: list[str] = field(default_factory=list)
     """Utterances that got no spoken answer in one of the modes, with the reason."""
@@ -161,6 +192,7 @@ class Pairs:
         for mode in order:
             # The same prompt cache for both: what the other one has just read is not there any more.
             await self.warm()
+            self._llm.forget()
             run = await (self.stream(samples) if mode == "streaming" else self.in_a_row(samples))
             if isinstance(run, str):
                 self.failed.append(f"{text} ({mode}): {run}")
@@ -172,7 +204,7 @@ class Pairs:
     async def warm(self) -> None:
         """Bring the prompt's stable prefix into the model's cache, as a server does at its start."""
         llm = self.engines.llm
-        await llm.warm_prefix(stable_prefix(self.persona, llm.capabilities, ()))
+        await llm.warm_prefix(stable_prefix(self.persona, llm.capabilities, tuple(tool.spec for tool in self.tools)))
 
     async def stream(self, samples: Samples) -> Run | str:
         """The server's own turn, without HTTP and storage; the reason when it gave no sound."""
@@ -189,6 +221,7 @@ class Pairs:
             _NoJournal(),
             self.settings,
             clock=lambda: SAID_AT,
+            tools=self.tools,
             observers=[lambda request, result, trace: traces.append(trace)],
             monotonic=self.monotonic,
         )
@@ -197,9 +230,7 @@ class Pairs:
         if result.outcome != "ok" or result.error is not None or not sounded:
             return f"{result.outcome} {result.error.code if result.error else ''}".strip()
         trace = traces[0]
-        spans: dict[str, float] = {}
-        for span in trace["spans"]:
-            spans[span["name"]] = spans.get(span["name"], 0.0) + (span["end_ms"] - span["start_ms"]) / 1000
+        spans = _stage_seconds(trace["spans"])
         marks = {name: ms / 1000 for name, ms in trace["marks"].items()}
         return self._run("streaming", result.transcript, result.reply, sounded[0], spans, marks)
 
@@ -217,10 +248,21 @@ class Pairs:
         heard = await hear(request, self.engines, self.persona, self.settings, trace)
         if heard is None:
             return "no_speech"
-        asked = Thinker(self.engines.llm, self.persona, self.settings, ()).request(_turn(), heard, ())
-        reader = AnswerReader([e.id for e in self.persona.emotions], [a.id for a in self.persona.actions])
-        with trace.span("llm"):
-            written = [delta.text async for delta in self.engines.llm.generate(asked) if isinstance(delta, LlmText)]
+        thinker = Thinker(self.engines.llm, self.persona, self.settings, self.tools)
+        request_for_model = thinker.request(_turn(), heard, ())
+        written: list[str] = []
+
+        async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
+            written.clear()
+            asked = replace(request_for_model, messages=(*request_for_model.messages, *said), tools=tuple(tools))
+            with trace.span("llm"):
+                deltas = [delta async for delta in self.engines.llm.generate(asked)]
+            written.extend(delta.text for delta in deltas if isinstance(delta, LlmText))
+            return [delta for delta in deltas if isinstance(delta, LlmToolCall)] if tools else []
+
+        await ToolLoop(thinker.usable_tools(), self.settings.tool_rounds, trace).run(ask)
+        names = [tool.spec.name for tool in self.tools]
+        reader = AnswerReader([e.id for e in self.persona.emotions], [a.id for a in self.persona.actions], names)
         reader.feed("".join(written))
         answer, _ = reader.finish()
         with trace.span("tts"):
@@ -230,7 +272,7 @@ class Pairs:
         first_audio = self.monotonic() - began
         if not sound:
             return "no sound"
-        spans = {span.name: ((span.end_ms or 0.0) - span.start_ms) / 1000 for span in trace.spans}
+        spans = _stage_seconds(trace.as_dict()["spans"])
         return self._run("serial", heard.text, answer.reply, first_audio, spans, {})
 
     @property
@@ -248,7 +290,7 @@ class Pairs:
         spans: Mapping[str, float],
         marks: Mapping[str, float],
     ) -> Run:
-        done = self._llm.done
+        llm = self._llm
         return Run(
             mode,
             heard,
@@ -257,9 +299,18 @@ class Pairs:
             first_audio,
             spans,
             marks,
-            done.prompt_tokens,
-            done.cached_tokens,
+            sum(done.prompt_tokens for done in llm.done),
+            sum(done.cached_tokens for done in llm.done),
+            llm.searched,
         )
+
+
+def _stage_seconds(spans: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """How long each stage took in all: a model that searches is asked more than once."""
+    seconds: dict[str, float] = {}
+    for span in spans:
+        seconds[span["name"]] = seconds.get(span["name"], 0.0) + (span["end_ms"] - span["start_ms"]) / 1000
+    return seconds
 
 
 def _turn() -> OpenTurn:
@@ -289,7 +340,7 @@ def summarise(pairs: Sequence[Pair]) -> dict[str, Any]:
     if not pairs:
         return {"pairs": 0}
     ratio, low, high = median_with_interval([pair.ratio for pair in pairs])
-    stages = ("vad", "asr", "llm", "tts")
+    stages = ("vad", "asr", "llm", "tool", "tts")
 
     def stage_ms(runs: Sequence[Run]) -> dict[str, int]:
         return {name: round(1000 * statistics.median(run.spans.get(name, 0.0) for run in runs)) for name in stages}

@@ -17,11 +17,12 @@ from rich.console import Console
 
 from server.app import turn_settings
 from server.config import load_settings
-from server.engines.base import Engines, LlmDone, LlmText
+from server.engines.base import Engines, LlmDone, LlmText, LlmToolCall
 from server.errors import AsrError
+from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 from tests.fakes.engines import FakeAsr, fake_engines
-from tests.soaks.stubs import FIRST_CLAUSE, REPLY, Delays, delayed_engines
+from tests.soaks.stubs import FIRST_CLAUSE, REPLY, DelayedLlm, Delays, delayed_engines
 from tests.virtual_time import in_virtual_time
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "bench_turn"
@@ -98,12 +99,75 @@ def test_both_ways_make_the_same_calls_of_the_same_engines(script: ModuleType, s
     assert len(requests) == 4, "the unmeasured utterance, and the measured one; each in both ways"
     assert requests[2] == requests[3]
     assert requests[2].answer_schema["properties"]["reply"]["pattern"].endswith("{1}$")
+    assert requests[2].tools == (SEARCH_MEMORY,), "as the server asks"
+    assert any(SEARCH_MEMORY.name in message.content for message in requests[2].messages)
+    assert requests[2].seed == turn_settings(settings).seed
     unmeasured, question = spoken.index(SAID[0][1]), [n for n, text in enumerate(spoken) if text == SAID[0][1]]
     assert unmeasured == 0
     pieces = spoken[question[1] + 1 :]
     assert pieces[0] == FIRST_CLAUSE
     assert pieces[-1] == REPLY
     assert "".join(pieces[:-1]) == REPLY
+
+
+class Searching(DelayedLlm):
+    """Searches when it is first asked; `only`: in these turns, counted from 1, two of them before the measured ones."""
+
+    only: frozenset[int] | None = None
+    turns = 0
+
+    async def generate(self, request: Any) -> Any:
+        first = request.messages[-1].role == "user"
+        self.turns += first
+        if first and request.tools and (self.only is None or self.turns in self.only):
+            self.requests.append(request)
+            await asyncio.sleep(0.5)
+            yield LlmToolCall(SEARCH_MEMORY.name, {"query": "夏"})
+            yield LlmDone("stop", prompt_tokens=100, cached_tokens=90, completion_tokens=9)
+            return
+        async for delta in super().generate(request):
+            yield delta
+
+
+def searching_engines(only: frozenset[int] | None = None) -> Engines:
+    llm = Searching()
+    llm.delays, llm.only = DELAYS, only
+    return replace(delayed_engines(DELAYS), llm=llm)
+
+
+@pytest.mark.unit
+def test_a_search_costs_both_ways_the_same(script: ModuleType, settings: Any) -> None:
+    pairs, failed = measured(script, settings, searching_engines(), SAID[:2])
+    assert failed == []
+    for pair in pairs:
+        assert pair.streaming.searched
+        assert pair.serial.searched
+        assert pair.same_request, "the result of the search included"
+        assert pair.streaming.first_audio_seconds == pytest.approx(DELAYS.first_audio_seconds + 0.5, abs=1e-6)
+        assert pair.serial.first_audio_seconds == pytest.approx(DELAYS.serial_seconds + 0.5, abs=1e-6)
+        assert pair.streaming.spans["llm"] == pytest.approx(pair.serial.spans["llm"], abs=1e-3)
+        assert "tool" in pair.streaming.spans
+        assert "tool" in pair.serial.spans
+        assert (pair.serial.prompt_tokens, pair.serial.cached_tokens) == (200, 180)
+    report = script.figures(pairs, failed)
+    assert report["searched"] == {"both": 2, "one": 0, "none": 0}
+    assert report["summary"]["searched"] == report["summary"]["two_sentences"]
+
+
+@pytest.mark.unit
+def test_a_search_in_one_way_only_is_counted_and_not_compared(
+    script: ModuleType, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, failed = measured(script, settings, searching_engines(frozenset({3})), SAID[:3])
+    assert [pair.comparable for pair in pairs] == [False, True, True]
+    assert {pairs[0].streaming.searched, pairs[0].serial.searched} == {True, False}
+    report = script.figures(pairs, failed)
+    assert report["searched"] == {"both": 0, "one": 1, "none": 2}
+    assert report["summary"]["searched"] == {"pairs": 0}
+    assert [report["summary"][name]["pairs"] for name in ("two_sentences", "all")] == [2, 2]
+    assert len(report["pairs"]) == 3
+    script.show_pairs(json.loads(json.dumps(report)), Console(width=200))
+    assert "The model searched in both ways 0, in one 1" in capsys.readouterr().out
 
 
 @pytest.mark.unit
@@ -199,10 +263,10 @@ def test_real_engines_are_passed_through_unchanged(script: ModuleType) -> None:
     assert deltas == same
     assert isinstance(deltas[-1], LlmDone)
     assert all(isinstance(delta, LlmText) for delta in deltas[:-1])
-    assert free.asked == request
+    assert free.asked == [request]
     pattern = request.answer_schema["properties"]["reply"]["pattern"]  # type: ignore[index]
     assert "{0,1}$" in pattern
-    assert held.asked.answer_schema["properties"]["reply"]["pattern"] == pattern.replace("{0,1}$", "{1}$")
+    assert held.asked[0].answer_schema["properties"]["reply"]["pattern"] == pattern.replace("{0,1}$", "{1}$")
 
 
 @pytest.mark.integration
