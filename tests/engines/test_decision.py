@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -126,3 +127,43 @@ def test_halves_of_characters_are_dropped():
     assert clean_text("か\ufffdき\ud83dく😀") == "かきく😀"
     call = read(['{"tool":"search_memory","args":{"query":"\\ud83dく\\ud83d\\ude00","list":["\\udc00"],"n":1}}'])[0]
     assert call.arguments == {"query": "く😀", "list": [""], "n": 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "NaN",
+        '{"query":NaN}',
+        '{"query":1e999}',
+        '"[[["',
+        "3",
+        '{"query":' + "[" * 65 + "]" * 65 + "}",
+        '"{\\"a\\":NaN}"',
+    ],
+)
+def test_arguments_that_are_not_a_json_object_are_an_error_worth_a_retry(arguments):
+    with pytest.raises(LlmError, match="arguments for search_memory") as caught:
+        read([f'{{"tool":"search_memory","args":{arguments}}}'])
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("levels", [900, 3000, 7000])
+def test_a_call_that_is_nested_too_deeply_is_an_error_worth_a_retry(levels):
+    with pytest.raises(LlmError, match="nested too deeply") as caught:
+        read(['{"tool":"search_memory","args":{"query":' + "[" * levels + "]" * levels + "}}"])
+    assert caught.value.retryable
+
+
+def test_a_call_whose_name_is_written_twice_is_an_error():
+    with pytest.raises(LlmError, match="no name"):
+        read(['{"tool":"search_memory","tool":["x"],"args":{}}'])
+
+
+@pytest.mark.parametrize("begun", ['{"tool":"search_memory","args":{"query":"', "<think>"])
+def test_what_never_ends_is_not_kept_for_ever(begun):
+    reader = DecisionReader(["search_memory"])
+    out = []
+    with suppress(LlmError):
+        for piece in [begun, *["a}" * 100] * 200]:
+            out += reader.feed(piece)
+    assert len(reader._undecided) < 20_000

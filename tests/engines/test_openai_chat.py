@@ -53,7 +53,7 @@ def chat():
         say(ANSWER, done=False),
         say(ANSWER, finish=None),
         think_then_say("元気かな？ {}", ANSWER),
-        think_then_say("元気かな？ {}", ANSWER, how="unopened"),
+        think_then_say("元気かな {}", ANSWER, how="unopened"),
         think_then_say("元気かな？ {}", ANSWER, how="field"),
         whole(ANSWER),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -45,13 +46,30 @@ async def test_events_are_the_same_however_the_bytes_are_split(size):
     assert await data_of(*pieces) == ['{"a": "日本😀"}', "two\nlines", "sep\u2028arator", "[DONE]"]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_lines_may_end_in_three_ways(end, size):
+    body = 'data: {"a": 1}||: ping||data:two|data: lines||data: [DONE]||'.replace("|", end).encode()
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    assert await data_of(*pieces) == ['{"a": 1}', "two\nlines", "[DONE]"]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_chunk_without_its_blank_line_ends_where_the_next_begins(size):
+    body = b'data: {"a": 1}\ndata: {"b":\ndata: [2]}\ndata: [DONE]\n'
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    assert await data_of(*pieces) == ['{"a": 1}', '{"b":\n[2]}', "[DONE]"]
+
+
 async def test_broken_utf8_does_not_stop_the_stream():
     assert await data_of(b"data: a\xe3\x81b\n\n") == ["a\ufffdb"]
 
 
 async def test_an_event_without_end_is_refused():
     with pytest.raises(LlmError, match="without end"):
-        await data_of(*[b"data: " + b"x" * 1024**2] * 6)
+        await data_of(*[b"data: " + b"x" * 65_536] * 20)
+    with pytest.raises(LlmError, match="without end"):
+        await data_of(*[b"data:\n" * 10_000] * 20)
 
 
 async def chunks(*events):
@@ -63,6 +81,17 @@ async def test_chunks_end_with_the_mark_or_with_the_finish():
     assert len(await chunks(said, ended)) == 2
     assert len(await chunks(said, "[DONE]")) == 1
     assert await chunks("[DONE]") == []
+
+
+async def test_nothing_is_read_after_the_mark():
+    async def endless():
+        yield json.dumps(chunk({"content": "はい"}))
+        yield "[DONE]"
+        while True:
+            await asyncio.sleep(0)
+            yield json.dumps(chunk({"content": "まだ"}))
+
+    assert len([item async for item in chunks_of(endless())]) == 1
 
 
 async def test_a_stream_that_ends_before_its_answer_is_cut():
@@ -252,6 +281,18 @@ def test_arguments_that_are_nearly_right_are_mended(written, expected):
     assert read_arguments(written, SEARCH) == expected
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"query": 'it\'s "so"', "none": None, "list": ["a'b", 'True "b"', False], "n": -0.5},
+        {"query": "\\ \n {'a': 1,}", "猫": {"": []}},
+    ],
+)
+def test_arguments_in_the_notation_of_python_are_read(value):
+    assert read_arguments(repr(value), SEARCH) == value
+    assert read_arguments(f"{repr(value)[:-1]},}}", SEARCH) == value
+
+
 @pytest.mark.parametrize("written", ["{query: 猫}", "[1, 2]", "{{}", '["猫"]', "{" * 5000])
 def test_arguments_that_cannot_be_mended_are_none(written):
     assert read_arguments(written, SEARCH) is None
@@ -266,6 +307,102 @@ def test_unreadable_arguments_are_an_error_worth_a_retry():
     with pytest.raises(LlmError, match="remind") as caught:
         merged(piece(0, "c1", "remind", "in three minutes"))
     assert caught.value.retryable
+
+
+def deep(levels):
+    return '{"query":' + "[" * levels + "]" * levels + "}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"query": NaN}',
+        '{"query": [{"a": -Infinity}]}',
+        '{"query": 1e400}',
+        '{"query": ' + "9" * 30 + "}",
+        '{"query": ' + "9" * 5000 + "}",
+        "{'query': {1, 2}}",
+        "{'query': (1, 2)}",
+        "{'query': b'x'}",
+        "{'query': ...}",
+        "{'query': 1j}",
+        "{(1, 2): 3}",
+        "{1: 'x'}",
+        "{1, 2}",
+        {"query": float("nan")},
+        json.loads(deep(65)),
+        *(deep(levels) for levels in (65, 200, 500, 900, 2000, 20_000)),
+    ],
+)
+def test_arguments_that_are_not_json_are_an_error_worth_a_retry(arguments):
+    with pytest.raises(LlmError, match="arguments") as caught:
+        merged(piece(0, "c", "search_memory", arguments))
+    assert (caught.value.code, caught.value.retryable) == ("llm_failed", True)
+
+
+@pytest.mark.parametrize("value", [None, True, -(2**63) + 1, 0.5, "é", [], [[{"a": [1]}]]])
+def test_every_kind_of_json_value_is_an_argument(value):
+    assert merged(piece(0, "c", "remind", json.dumps({"x": value}))) == [("remind", {"x": value}, "c")]
+    assert json.loads(deep(60)) == merged(piece(0, "c", "remind", deep(60)))[0][1]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [piece(number, f"c{number}", "remind", "{}") for number in range(10_000)],
+        [piece(None, f"c{number}", "remind") for number in range(10_000)],
+        [piece(0, None, "remind", "{}"), *[piece(None, None, "remind", "{}")] * 10_000],
+        [piece(0, "c", "remind", '{"text":"' + "あ" * 100_000)],
+        [piece(0, "c", "r" * 100_000, "{}")],
+        [piece(0, "c", "remind", '{"text":"'), *[piece(0, arguments="あ" * 100)] * 1000],
+    ],
+)
+@pytest.mark.parametrize("form", ["delta", "message"])
+def test_calls_without_end_are_an_error_and_take_no_time(calls, form):
+    given = {"choices": [{form: {"tool_calls": calls}, "finish_reason": "stop"}]}
+    with pytest.raises(LlmError, match="without end") as caught:
+        ChatReader((REMIND,)).feed(given)
+    assert caught.value.retryable
+
+
+def test_as_many_calls_as_an_answer_may_need_are_read():
+    assert len(merged(*[piece(number, f"c{number}", "remind", "{}") for number in range(32)])) == 32
+
+
+@pytest.mark.parametrize("count", [10**30, 2**31, -1, True, 1.5])
+def test_a_count_that_no_answer_has_is_not_told(count):
+    assert read(chunk({"content": '{"a":1}'}, "stop"), {"usage": {"prompt_tokens": count}})[-1] == LlmDone("stop")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"choices": [{"delta": {"content": [1, None, {"text": 5}, {"text": ["q"]}]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"function": {"name": ["a"], "arguments": [1]}}, 5, {"id": {}}]}}]},
+        {"choices": [{"index": True, "delta": {"content": "x"}, "finish_reason": {"a": [1]}}]},
+        {"choices": [{"delta": {}, "finish_reason": ["stop"]}]},
+    ],
+)
+def test_odd_values_in_chunks_are_passed_over(odd):
+    *said, done = read(odd, chunk({"content": "{}"}))
+    assert ("".join(item.text for item in said), done.finish_reason) == ("{}", "stop")
+
+
+@pytest.mark.parametrize(
+    ("given", "ended", "whole"),
+    [
+        ([chunk({"content": '{"reply":"は'})], False, False),
+        ([chunk({"content": '{"reply":"は"}'})], True, True),
+        ([chunk({"content": '{"reply":"は"}'}), chunk({"tool_calls": [piece(0, "c", "remind")]})], False, False),
+        ([chunk({"content": "はい。"})], False, False),
+        ([chunk({"content": "はい。"}, "stop")], True, False),
+    ],
+)
+def test_when_an_answer_is_over(given, ended, whole):
+    reader = ChatReader((REMIND,))
+    for one in given:
+        reader.feed(one)
+    assert (reader.ended, reader.whole) == (ended, whole)
 
 
 def test_arguments_hold_no_lone_surrogates():

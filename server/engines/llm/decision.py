@@ -10,6 +10,7 @@ Pure. It does not know any engine, what a tool does, or the meaning of an answer
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -27,6 +28,9 @@ TOOL_KEY = "tool"
 _ARGUMENT_KEYS = ("args", "arguments", "parameters")
 # What a tokenizer leaves behind when a character was cut, and halves of surrogate pairs: never text.
 _BROKEN = re.compile("[\ud800-\udfff\ufffd]")
+# Far more than any call takes; a model that never ends one must not fill the memory.
+_MAX_CALL_CHARACTERS = 16_384
+_MAX_DEPTH = 64
 _decoder = json.JSONDecoder()
 
 
@@ -72,6 +76,18 @@ def clean_text(text: str) -> str:
     return _BROKEN.sub("", text)
 
 
+def json_arguments(value: object, tool: str) -> dict[str, Any]:
+    """A call's arguments as clean JSON: an object, texts without halves of characters, numbers that others can read.
+
+    Raises `LlmError`, worth a retry: no object, deeper than 64, NaN or infinite, an integer beyond 64 bits, or a value
+    that JSON does not have. `tool`: whose arguments they are.
+    """
+    if not isinstance(value, dict):
+        raise _unreadable(tool, "are not a JSON object")
+    arguments: dict[str, Any] = _json_value(value, tool, 0)
+    return arguments
+
+
 class DecisionReader:
     """Feed a model's raw text as it comes; get the answer's text as it comes, or one whole tool call.
 
@@ -86,7 +102,7 @@ class DecisionReader:
         """A tool call was read; everything after it is dropped."""
 
     def feed(self, text: str) -> list[LlmText | LlmToolCall]:
-        """What became readable with the next piece. Raises `LlmError` for arguments that are not an object."""
+        """What became readable with the next piece. Raises `LlmError` for a call that cannot be used."""
         if self._mode == "text":
             return [LlmText(text)] if text else []
         if self.called:
@@ -94,9 +110,15 @@ class DecisionReader:
         self._undecided += text
         if self._mode == "undecided":
             self._mode = self._decide()
+            if self._mode == "undecided" and len(self._undecided) > _MAX_CALL_CHARACTERS:
+                self._mode = "text"
             if self._mode == "text":
                 return self._flush()
-        return self._call() if self._mode == "tool" else []
+        if self._mode == "tool" and "}" in text:
+            return self._call()
+        if len(self._undecided) > _MAX_CALL_CHARACTERS:
+            raise LlmError("The model's tool call has no end.", retryable=True)
+        return []
 
     def finish(self) -> list[LlmText | LlmToolCall]:
         """What is left at the end. Raises `LlmError` for a tool call that was cut."""
@@ -134,35 +156,48 @@ class DecisionReader:
         return "tool" if key["key"] == "tool" or name["name"] in self._tools else "text"
 
     def _call(self) -> list[LlmText | LlmToolCall]:
-        body = self._body()
-        if "}" not in body:
-            return []
+        if len(self._undecided) > _MAX_CALL_CHARACTERS:
+            raise LlmError("The model's tool call has no end.", retryable=True)
         try:
-            value, _ = _decoder.raw_decode(body)
+            value, _ = _decoder.raw_decode(self._body())
+        except RecursionError:
+            raise LlmError("The model's tool call is nested too deeply.", retryable=True) from None
         except ValueError:
             return []
         self.called = True
         name = value.get("tool", value.get("name"))
+        if not isinstance(name, str):
+            raise LlmError("The model's tool call has no name.", retryable=True)
         arguments: object = next((value[key] for key in _ARGUMENT_KEYS if key in value), {})
         if isinstance(arguments, str):
             arguments = _parse_arguments(arguments)
-        if not isinstance(arguments, dict):
-            raise LlmError(f"The model's arguments for {name} are not a JSON object.", retryable=True)
-        return [LlmToolCall(name=str(name), arguments=_clean(arguments))]
+        return [LlmToolCall(name=clean_text(name), arguments=json_arguments(arguments, name))]
 
 
 def _parse_arguments(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
-def _clean(value: Any) -> Any:
+def _json_value(value: Any, tool: str, depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise _unreadable(tool, "are nested too deeply")
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _clean(item) for key, item in value.items()}
-    return value
+        return [_json_value(item, tool, depth + 1) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {clean_text(key): _json_value(item, tool, depth + 1) for key, item in value.items()}
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and value.bit_length() < 64:
+        return value
+    raise _unreadable(tool, "hold what JSON does not have")
+
+
+def _unreadable(tool: str, what: str) -> LlmError:
+    return LlmError(f"The model's arguments for {tool[:64]} {what}.", retryable=True)

@@ -20,6 +20,7 @@ import httpx2
 
 from server.engines.base import LlmCapabilities, LlmDelta, LlmMessage, LlmRequest
 from server.engines.llm import openai_errors
+from server.engines.llm.openai_http import Connections, EndpointRefusal, connect, headers_for, listed_models
 from server.engines.llm.openai_request import completion_body, estimated_tokens
 from server.engines.llm.openai_stream import ChatReader, Chunk, chunks_of, sse_data, whole_completion
 from server.engines.llm.presets import Endpoint, choose_model
@@ -28,26 +29,20 @@ from server.errors import LlmError
 log = logging.getLogger(__name__)
 
 _MAX_TOOLS = 128
-_BODY_BYTES = 4 * 1024**2
-# Asking for the list of models must not add much to a turn that has failed already.
-_LIST_SECONDS = 3.0
-# A connection outlives a pause in the conversation: to a cloud a new one costs some 0.2 s. One that the endpoint has
-# closed meanwhile is noticed before it is used.
-_KEPT_SECONDS = 60.0
+_BODY_BYTES = 1024**2
+# After the answer only usage and the end mark follow. An endpoint that keeps its stream open must not keep the robot.
+_AFTER_ANSWER_SECONDS = 1.0
 # Without these a completion still works, more slowly or less exactly.
 _DISPENSABLE = ("stream_options", "response_format", "seed", "temperature")
-_NOT_SENT = (
-    *("OpenAI-Organization", "OpenAI-Project"),
-    *("X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-OS", "X-Stainless-Arch"),
-    *("X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Async"),
-)
+# What a client library raises when it meets what it did not expect.
+_DEFECTS = (ValueError, TypeError, LookupError, ArithmeticError, AssertionError, RecursionError)
 
 
 class OpenAiChatLlm:
     """`endpoint`: where and how to ask. `context_tokens`: the window the model is served with.
 
     `timeout_seconds`: longest silence within an answer, its beginning included; `connect_timeout_seconds`: longest time
-    to be let in; `warming_timeout_seconds`: longest silence of a local server that loads its model at start.
+    to be let in; `warming_timeout_seconds`: how long a local server may load its model at start, in total.
     """
 
     name = "openai"
@@ -70,14 +65,15 @@ class OpenAiChatLlm:
         )
         self._endpoint = endpoint
         self._timeout = httpx2.Timeout(timeout_seconds, connect=connect_timeout_seconds)
+        self._warming_seconds = warming_timeout_seconds
         self._warming_timeout = httpx2.Timeout(warming_timeout_seconds, connect=connect_timeout_seconds)
-        self._client: Any = None
+        self._connections: Connections | None = None
         self._model = endpoint.model
         self._refused: set[str] = set()
 
     async def start(self) -> None:
         """Make the client, and choose a model where none is named. An endpoint that is away is only a warning."""
-        self._client = await asyncio.to_thread(_connect, self._endpoint, self._timeout)
+        self._connections = await asyncio.to_thread(connect, self._endpoint, self._timeout)
         if self._model is None:
             try:
                 await self._model_name()
@@ -88,9 +84,9 @@ class OpenAiChatLlm:
 
     async def close(self) -> None:
         """Close every connection. Safe to call twice and before `start()`."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.http.aclose()
 
     async def generate(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
         """Stream one completion. Closing the iterator early closes the connection at once.
@@ -99,13 +95,18 @@ class OpenAiChatLlm:
         """
         reader = ChatReader(request.tools)
         failure: LlmError | None = None
+        ends_at: float | None = None
+        loop = asyncio.get_running_loop()
         async with aclosing(self._chunks(request, self._timeout)) as chunks:
             try:
-                async for chunk in chunks:
+                while (chunk := await _next_until(chunks, ends_at)) is not None:
                     for delta in reader.feed(chunk):
                         yield delta
+                    ends_at = (ends_at or loop.time() + _AFTER_ANSWER_SECONDS) if reader.ended else None
             except LlmError as error:
                 failure = error
+        if reader.whole:
+            failure = None  # how the connection of a whole answer ends does not matter
         for delta in reader.finish() if failure is None else reader.cut():
             yield delta
         if failure is not None:
@@ -122,9 +123,14 @@ class OpenAiChatLlm:
             return
         request = LlmRequest((*messages, LlmMessage("user", "…")), max_tokens=1)
         try:
-            async with aclosing(self._chunks(request, self._warming_timeout)) as chunks:
+            async with (
+                asyncio.timeout(self._warming_seconds),
+                aclosing(self._chunks(request, self._warming_timeout)) as chunks,
+            ):
                 async for _ in chunks:
                     pass
+        except TimeoutError:
+            log.warning("the language model could not be warmed within %g seconds", self._warming_seconds)
         except LlmError as error:
             log.warning("the language model could not be warmed: %s", error)
 
@@ -133,7 +139,7 @@ class OpenAiChatLlm:
     async def _chunks(self, request: LlmRequest, limits: httpx2.Timeout) -> AsyncGenerator[Chunk, None]:
         """The chunks of one completion; asks again only without a field that was refused. Raises only `LlmError`."""
         model = await self._model_name()
-        private = [message.content for message in request.messages if message.role in ("user", "tool")]
+        private = [message.content for message in request.messages if message.role != "system"]
         while True:
             body = self._accepted(completion_body(request, self._endpoint, model))
             outcome: LlmError | str | None = None
@@ -164,15 +170,14 @@ class OpenAiChatLlm:
         """One request. Raises `LlmError`, or `_FieldRefused` for a field it would work without."""
         import openai
 
-        if self._client is None:
-            raise LlmError("The language model is not running.", code="engine_unavailable", hint="Start it before use.")
+        connections = self._running()
         failure: LlmError | _FieldRefused
         known = ("model", "messages", "stream")
-        completions = self._client.chat.completions.with_streaming_response
+        completions = connections.client.chat.completions.with_streaming_response
         try:
             async with completions.create(
                 **{key: body[key] for key in known},
-                extra_headers=_headers(self._endpoint),
+                extra_headers=headers_for(self._endpoint),
                 extra_body={key: value for key, value in body.items() if key not in known},
                 timeout=limits,
             ) as response:
@@ -182,10 +187,16 @@ class OpenAiChatLlm:
                 return
         except LlmError as error:
             failure = error
-        except openai.APIStatusError as error:
+        except EndpointRefusal as error:
             failure = await self._refusal(error, body, private)
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
             failure = openai_errors.transport_error(error, self._endpoint)
+        except (openai.OpenAIError, *_DEFECTS) as error:
+            # Nothing of it is shown: it may quote what was sent.
+            log.error("a request to the language model failed: %s", type(error).__name__)
+            failure = LlmError(
+                f"The language model at {self._endpoint.base_url} could not be asked: {type(error).__name__}."
+            )
         except (RuntimeError, httpx2.InvalidURL, httpx2.StreamError) as error:
             # The client was closed under the request, or the address cannot be used.
             failure = LlmError(
@@ -205,20 +216,25 @@ class OpenAiChatLlm:
                 hint="Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1.",
             )
         async with aclosing(pieces):
-            if kind == "application/json":
+            whole, pieces = await _is_whole(pieces, kind)
+            if whole:
                 yield _sound(whole_completion(await _whole(pieces)), self._endpoint, private)
                 return
             async with aclosing(chunks_of(sse_data(pieces))) as chunks:
                 async for chunk in chunks:
                     yield _sound(chunk, self._endpoint, private)
 
-    async def _refusal(self, error: Any, body: Mapping[str, Any], private: Sequence[str]) -> LlmError | _FieldRefused:
-        status, text = error.status_code, _text_of(error.response)
+    async def _refusal(
+        self, error: EndpointRefusal, body: Mapping[str, Any], private: Sequence[str]
+    ) -> LlmError | _FieldRefused:
+        status, text = error.status, error.text
         dispensable = [*_DISPENSABLE, *self._endpoint.thinking_off, "max_tokens"]
-        refused = openai_errors.refused_field(status, text, [name for name in dispensable if name in body])
+        refused = openai_errors.refused_field(
+            status, text, [name for name in dispensable if name in body], private=private
+        )
         if refused is not None and refused not in self._refused:
             return _FieldRefused(refused)
-        failure = openai_errors.status_error(status, error.response.headers, text, self._endpoint, private=private)
+        failure = openai_errors.status_error(status, error.headers, text, self._endpoint, private=private)
         if openai_errors.names_missing_model(status, text):
             try:
                 offered = await self._offered()
@@ -243,28 +259,25 @@ class OpenAiChatLlm:
 
     async def _offered(self) -> list[str]:
         """The names of the endpoint's models. Raises `LlmError`."""
-        import openai
-
-        if self._client is None:
-            raise LlmError("The language model is not running.", code="engine_unavailable", hint="Start it before use.")
+        connections = self._running()
         failure: LlmError
         try:
-            async with asyncio.timeout(_LIST_SECONDS):
-                page = await self._client.models.list(extra_headers=_headers(self._endpoint))
-            listed = getattr(page, "data", None)
-            return [model.id for model in listed or () if isinstance(getattr(model, "id", None), str)]
+            names = await listed_models(connections.http, self._endpoint)
+            if names is not None:
+                return names
+            failure = LlmError(f"The language model at {self._endpoint.base_url} does not list its models.")
         except TimeoutError:
             failure = openai_errors.transport_error(httpx2.ReadTimeout("slow"), self._endpoint)
-        except openai.APIStatusError as error:
-            response = error.response
-            failure = openai_errors.status_error(
-                response.status_code, response.headers, _text_of(response), self._endpoint
-            )
-        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+        except EndpointRefusal as error:
+            failure = openai_errors.status_error(error.status, error.headers, error.text, self._endpoint)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, RuntimeError) as error:
             failure = openai_errors.transport_error(error, self._endpoint)
-        except (openai.OpenAIError, RuntimeError, ValueError):
-            failure = LlmError(f"The language model at {self._endpoint.base_url} does not list its models.")
         raise failure
+
+    def _running(self) -> Connections:
+        if self._connections is None:
+            raise LlmError("The language model is not running.", code="engine_unavailable", hint="Start it before use.")
+        return self._connections
 
 
 class _FieldRefused(Exception):
@@ -275,34 +288,13 @@ class _FieldRefused(Exception):
         self.field = field
 
 
-def _connect(endpoint: Endpoint, timeout: httpx2.Timeout) -> Any:
-    """The client; slow to import and to read certificates, so not on the event loop."""
-    import openai
-
-    # Only what the settings name: the client would add keys and accounts that the environment holds for another
-    # provider, and tell what machine this is. A redirect would carry what was said to a place nobody named.
-    nothing: Any = openai.omit
-    client = openai.AsyncOpenAI(
-        base_url=endpoint.base_url,
-        api_key="unused",  # the header comes from `_headers`
-        max_retries=0,
-        default_headers=dict.fromkeys(_NOT_SENT, nothing),
-        http_client=httpx2.AsyncClient(
-            timeout=timeout,
-            limits=httpx2.Limits(keepalive_expiry=_KEPT_SECONDS),
-            trust_env=not endpoint.loopback,
-            follow_redirects=False,
-        ),
-    )
-    client.admin_api_key = None
-    return client
-
-
-def _headers(endpoint: Endpoint) -> dict[str, Any]:
-    """For every request: the client insists on a key unless its header is left out by name."""
-    import openai
-
-    return {"Authorization": openai.omit, **endpoint.headers()}
+async def _next_until(chunks: AsyncGenerator[Chunk, None], ends_at: float | None) -> Chunk | None:
+    """The next chunk; None at the end of the stream, or when it has not come at this time of the loop's clock."""
+    try:
+        async with asyncio.timeout_at(ends_at):
+            return await anext(chunks, None)
+    except TimeoutError:
+        return None
 
 
 def _sound(chunk: Chunk, endpoint: Endpoint, private: Sequence[str]) -> Chunk:
@@ -314,17 +306,28 @@ def _sound(chunk: Chunk, endpoint: Endpoint, private: Sequence[str]) -> Chunk:
     return chunk
 
 
+async def _is_whole(pieces: AsyncIterator[bytes], kind: str) -> tuple[bool, AsyncGenerator[bytes, None]]:
+    """Whether this is one JSON completion instead of a stream, whatever its content type says; and all of the body."""
+    head = b""
+    async for piece in pieces:
+        head = (head + piece).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if head:
+            break
+    begins = head[:1]
+    whole = begins in (b"{", b"[") or (kind == "application/json" and begins not in (b"d", b"e", b"i", b"r", b":"))
+    return whole, _joined(head, pieces)
+
+
+async def _joined(head: bytes, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    yield head
+    async for piece in pieces:
+        yield piece
+
+
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
-    body = b""
+    body = bytearray()
     async for piece in pieces:
         body += piece
         if len(body) > _BODY_BYTES:
             raise LlmError("The language model's endpoint sends something without end.")
-    return body
-
-
-def _text_of(response: httpx2.Response) -> str:
-    try:
-        return response.text
-    except (httpx2.StreamError, ValueError):
-        return ""
+    return bytes(body)

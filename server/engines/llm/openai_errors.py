@@ -35,6 +35,24 @@ _NO_MODEL = re.compile(
 )
 _NO_TOOLS = re.compile(r"tool.choice|tool-call-parser|support.{0,12}(?:tools|function)", re.IGNORECASE)
 _NO_CREDIT = re.compile(r"insufficient_quota|arrearage|overdue|balance|billing", re.IGNORECASE)
+# How endpoints say that they do not want a field, before and behind its name.
+_UNWANTED = re.compile(
+    r"(?:(?:un(?:supported|known|expected|recogni[sz]ed)|invalid|extra|additional|disallowed)\s+(?:\w+\s+){0,2}?"
+    r"(?:parameters?|arguments?|fields?|keys?|propert(?:y|ies)|options?|values?|inputs?)(?:\s+supplied)?\s*:?\s*"
+    r"|(?:does not|doesn't|do not) (?:support|accept|allow)\s+(?:the\s+)?(?:(?:parameter|argument|field)\s+)?)"
+    r"[\[('\"`]*(?:\w+\.)*$",
+    re.IGNORECASE,
+)
+_IS_UNWANTED = re.compile(
+    r"['\"`)\]]*\s*:?\s*(?:(?:parameter|argument|field|option)s?\s+)?(?:(?:is|are|was|were)\s+)?"
+    r"(?:not (?:yet |currently )?(?:support|permit|allow|accept|recogni[sz]|available)"
+    r"|un(?:supported|known|expected|recogni[sz]ed)"
+    r"|extra (?:fields|inputs)|does not support|only supports?|restricted|must be set to (?:true|false))",
+    re.IGNORECASE,
+)
+# A shorter text may be a word of the provider's own.
+_SAID_CHARACTERS = 8
+_LONGEST_TEXT = 2000
 _UNKNOWN_HOST = ("name or service not known", "getaddrinfo", "nodename nor servname", "name resolution", "no address")
 
 
@@ -76,9 +94,15 @@ def status_error(
     status: int, headers: Mapping[str, str], body: str, endpoint: Endpoint, *, private: Sequence[str] = ()
 ) -> LlmError:
     """What an answer with this status means. `private`: texts that the message must not repeat."""
+    return _failure(status, headers, _provider_text(body), endpoint, private)
+
+
+def _failure(
+    status: int, headers: Mapping[str, str], text: str, endpoint: Endpoint, private: Sequence[str]
+) -> LlmError:
     where = f"The language model at {endpoint.base_url}"
-    text = _provider_text(body)
     says = _quoted(text, endpoint, private)
+    text = _not_said(text, private)
     wait = retry_after_seconds(headers)
     if status in (401, 403):
         return LlmError(
@@ -118,17 +142,16 @@ def status_error(
 
 def stream_error(error: object, endpoint: Endpoint, *, private: Sequence[str] = ()) -> LlmError:
     """What an `error` object in the middle of a stream means."""
-    fields = error if isinstance(error, Mapping) else {"message": str(error)}
+    fields = error if isinstance(error, Mapping) else {"message": error}
+    text = _words(fields)
     for key in ("code", "status", "status_code", "http_code"):
         status = _status_number(fields.get(key))
         if status is not None:
-            return status_error(status, {}, json.dumps({"error": dict(fields)}, default=str), endpoint, private=private)
-    text = " ".join(str(fields.get(key) or "") for key in ("code", "type", "message"))
-    if "rate" in text.casefold() and "limit" in text.casefold():
-        return status_error(429, {}, text, endpoint, private=private)
-    if "overloaded" in text.casefold():
-        return status_error(503, {}, text, endpoint, private=private)
-    return status_error(500, {}, json.dumps({"error": dict(fields)}, default=str), endpoint, private=private)
+            return _failure(status, {}, text, endpoint, private)
+    kind = _not_said(text, private).casefold()
+    if "rate" in kind and "limit" in kind:
+        return _failure(429, {}, text, endpoint, private)
+    return _failure(503 if "overloaded" in kind else 500, {}, text, endpoint, private)
 
 
 def model_missing(error: LlmError, model: str, offered: Sequence[str]) -> LlmError:
@@ -146,11 +169,26 @@ def names_missing_model(status: int, body: str) -> bool:
     return status in (400, 404, 422) and bool(_NO_MODEL.search(_provider_text(body)))
 
 
-def refused_field(status: int, body: str, fields: Collection[str]) -> str | None:
-    """Which of these fields of the request the answer names as unwanted, if one."""
-    if status not in (400, 422) or _CONTEXT.search(text := _provider_text(body)):
+def refused_field(status: int, body: str, fields: Collection[str], *, private: Sequence[str] = ()) -> str | None:
+    """Which of these fields of the request the answer says it does not want, if one.
+
+    By the field of its error that is for this, or by the name in a phrase such as "unknown parameter: seed". A name
+    that stands anywhere else in its words, or in words that were said (`private`), is none.
+    """
+    if status not in (400, 422):
         return None
-    return next((field for field in fields if re.search(rf"\b{re.escape(field)}\b", text)), None)
+    text = _not_said(_provider_text(body), private)
+    if _CONTEXT.search(text):
+        return None
+    named = _named_fields(body)
+    for field in fields:
+        if field in named:
+            return field
+        for found in re.finditer(rf"(?<!\w){re.escape(field)}(?!\w)", text):
+            before = text[max(0, found.start() - 120) : found.start()]
+            if _UNWANTED.search(before) or _IS_UNWANTED.match(text, found.end()):
+                return field
+    return None
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -161,10 +199,10 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None)
     except ValueError:
         try:
             when = email.utils.parsedate_to_datetime(value)
-        except ValueError:
+            when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+            seconds = (when - (now or datetime.now(UTC))).total_seconds()
+        except (ValueError, TypeError, ArithmeticError, LookupError):
             return None
-        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        seconds = (when - (now or datetime.now(UTC))).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
@@ -192,27 +230,77 @@ def _provider_text(body: str) -> str:
     """The words of an error body: its codes and message. Of a page or anything unknown nothing is taken."""
     try:
         value: Any = json.loads(body)
-    except ValueError:
-        return "" if "<" in body else body[:2000]
-    while isinstance(value, list) and value:
-        value = value[0]
-    if not isinstance(value, Mapping):
-        return ""
-    error = value.get("error", value)
+    except (ValueError, RecursionError):
+        return "" if "<" in body else body[:_LONGEST_TEXT]
+    return _words(value)
+
+
+def _words(value: Any) -> str:
+    value, error = _error_in(value)
     if isinstance(error, str):
-        return error
+        return error[:_LONGEST_TEXT]
     if not isinstance(error, Mapping):
         return ""
-    kinds = dict.fromkeys(str(error[key]) for key in ("code", "type", "param") if error.get(key) not in (None, ""))
-    message = str(error.get("message") or error.get("detail") or value.get("message") or "")
-    return " ".join([message, *(f"[{kind}]" for kind in kinds if kind not in message)]).strip()
+    message = next(filter(None, map(_shown, (error.get("message"), error.get("detail"), value.get("message")))), "")
+    if not message:  # a validator's list
+        message = "; ".join(f"{_place(entry)}: {_shown(entry.get('msg'))}" for entry in _details(error))
+    kinds = dict.fromkeys(filter(None, (_shown(error.get(key)) for key in ("code", "type", "param"))))
+    text = " ".join([message, *(f"[{kind}]" for kind in kinds if kind not in message)])
+    return text[:_LONGEST_TEXT].strip()
+
+
+def _named_fields(body: str) -> set[str]:
+    """The fields of the request that an error is about, where it says so in a field of its own."""
+    try:
+        _, error = _error_in(json.loads(body))
+    except (ValueError, RecursionError):
+        return set()
+    if not isinstance(error, Mapping):
+        return set()
+    places = [_shown(error.get("param")), *map(_place, _details(error))]
+    return {re.split(r"[./]", place)[-1] for place in places}
+
+
+def _error_in(value: Any) -> tuple[Mapping[str, Any], Any]:
+    """The object that a body is, or the first in its list; and the error in it, or itself."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return (value, value.get("error", value)) if isinstance(value, Mapping) else ({}, None)
+
+
+def _details(error: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    entries = error.get("detail")
+    return [entry for entry in entries[:8] if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+
+
+def _place(entry: Mapping[str, Any]) -> str:
+    place = entry.get("loc")
+    return _shown(place[-1]) if isinstance(place, list) and place else ""
+
+
+def _shown(value: object) -> str:
+    """A text or a number of an error object; nothing of what is nested."""
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT]
+    return str(value) if isinstance(value, int) and abs(value) < 10**9 and not isinstance(value, bool) else ""
+
+
+def _not_said(text: str, private: Sequence[str]) -> str:
+    """`text` without what was said, for looking into it."""
+    for form in (form for words in private if len(words) >= _SAID_CHARACTERS for form in _forms(words)):
+        text = text.replace(form, "…")
+    return text
+
+
+def _forms(words: str) -> tuple[str, ...]:
+    return (words, json.dumps(words)[1:-1], json.dumps(words, ensure_ascii=False)[1:-1], repr(words)[1:-1])
 
 
 def _quoted(text: str, endpoint: Endpoint, private: Sequence[str]) -> str:
     """The provider's words for a message: one short line, nothing secret, nothing that was said."""
     line = _ECHO.sub("", endpoint.hide(text).strip().partition("\n")[0]).strip()
     for words in private:
-        for form in (words, json.dumps(words)[1:-1], repr(words)[1:-1]):
+        for form in _forms(words):
             line = line.replace(form, "…") if form.strip() else line
     if len(line) > _SHOWN_CHARACTERS:
         line = f"{line[:_SHOWN_CHARACTERS]}…"

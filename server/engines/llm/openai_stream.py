@@ -7,12 +7,12 @@ know what an answer means.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,74 +20,116 @@ import httpx2
 import jiter
 
 from server.engines.base import LlmDone, LlmText, LlmToolCall, ToolSpec
-from server.engines.llm.decision import clean_text
-from server.engines.llm.openai_content import ContentReader
+from server.engines.llm.decision import clean_text, json_arguments
+from server.engines.llm.openai_content import MAX_CALLS, ContentReader
 from server.errors import LlmError
 
 _DONE = "[DONE]"
 # More than any answer; a stream without line ends must not fill the memory.
-_EVENT_BYTES = 4 * 1024**2
-# After the finish only usage and the end mark follow. An endpoint that keeps its stream open must not keep the robot.
-_AFTER_FINISH_SECONDS = 1.0
+_EVENT_BYTES = 1024**2
+# A connection whose answer was read to its end can be used again; waiting long for that end is not worth it.
+_DRAIN_SECONDS = 0.05
+_MAX_CALL_CHARACTERS = 65_536
+# Where Python's notation differs from JSON: single quotes, constants, a comma at the end. Texts in double quotes and
+# brackets are passed over. Python's own parser takes more than JSON has, and does not survive deep nesting.
+_PYTHON = re.compile(
+    r"""'(?P<text>(?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|\b(?P<word>True|False|None)\b|,(?=\s*[}\]])""", re.DOTALL
+)
 
 Chunk = Mapping[str, Any]
 
 
 async def sse_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """The data of each event, its lines joined. Raises `LlmError` when one has no end."""
+    """The data of each event, its lines joined. Raises `LlmError` when one has no end.
+
+    Lines end with any of the three line ends. A chunk whose blank line is missing ends where the next one begins.
+    """
     buffer = b""
-    data: list[str] = []
+    after_return = False
+    event = _Event()
     async for piece in pieces:
-        *lines, buffer = (buffer + piece).split(b"\n")
-        for raw in lines:
-            line = raw.decode("utf-8", "replace").removesuffix("\r").removeprefix("\ufeff")
-            if line.startswith("data:"):
-                data.append(line[5:].removeprefix(" "))
-            elif not line and data:
-                yield "\n".join(data)
-                data = []
-        if len(buffer) + sum(map(len, data)) > _EVENT_BYTES:
+        # The other half of a line end that was split.
+        piece = piece[1:] if after_return and piece.startswith(b"\n") else piece
+        if not piece:
+            continue
+        after_return = piece.endswith(b"\r")
+        if b"\r" in piece:
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        first, *more = piece.split(b"\n")
+        *lines, buffer = buffer + first, *more
+        for line in lines:
+            if data := event.line(line):
+                yield data
+        if len(buffer) + event.size > _EVENT_BYTES:
             raise LlmError("The language model's endpoint sends something without end.")
-    line = buffer.decode("utf-8", "replace").removesuffix("\r")
-    if line.startswith("data:"):
-        data.append(line[5:].removeprefix(" "))
-    if data:
-        yield "\n".join(data)
+    for line in (buffer, b""):
+        if data := event.line(line):
+            yield data
+
+
+class _Event:
+    """The event that is being read."""
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+        self.size = 0
+        """Bytes of its lines so far."""
+
+    def line(self, raw: bytes) -> str:
+        """Take the next line; the data of the event that it ends, if it ends one."""
+        line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+        if not line:
+            return self._end()
+        if not line.startswith("data:"):
+            return ""
+        text = line[5:].removeprefix(" ")
+        # No JSON goes on like this, so it is the next chunk.
+        next_one = self._data and self._data[-1].endswith("}") and (text.startswith("{") or text.strip() == _DONE)
+        ended = self._end() if next_one else ""
+        self._data.append(text)
+        self.size += len(raw) + 1
+        return ended
+
+    def _end(self) -> str:
+        data, self._data, self.size = "\n".join(self._data), [], 0
+        return data
 
 
 async def chunks_of(events: AsyncGenerator[str, None]) -> AsyncGenerator[Chunk, None]:
-    """The chunks in these events, up to the end of the answer.
+    """The chunks in these events, up to the end mark or the end of the stream.
 
     Raises `LlmError`: `llm_cut` when the stream ends before its answer, `llm_failed` for what is no chunk. An error
     object is yielded as it came: the caller knows the endpoint.
     """
     finished = begun = False
     async with aclosing(events):
-        while True:
-            try:
-                async with asyncio.timeout(_AFTER_FINISH_SECONDS if finished else None):
-                    data = await anext(events)
-            except StopAsyncIteration:
-                break
-            except TimeoutError:
-                break
-            except (httpx2.HTTPError, LlmError):
-                if finished:  # the answer is whole; how its connection ends does not matter
-                    break
+        try:
+            async for data in events:
+                if data.strip() == _DONE:
+                    await _drain(events)
+                    return
+                if data.strip():
+                    begun = True
+                    chunk = _chunk(data)
+                    yield chunk
+                    finished = finished or any(choice.get("finish_reason") for choice in _choices(chunk))
+        except (httpx2.HTTPError, LlmError):
+            if not finished:  # else the answer is whole; how its connection ends does not matter
                 raise
-            if data.strip() == _DONE:
-                finished = True
-            elif data.strip():
-                begun = True
-                chunk = _chunk(data)
-                yield chunk
-                finished = finished or any(choice.get("finish_reason") for choice in _choices(chunk))
     if not finished:
         raise LlmError(
             "The language model's answer broke off." if begun else "The language model's endpoint sent nothing.",
             code="llm_cut",
             retryable=True,
         )
+
+
+async def _drain(events: AsyncGenerator[str, None]) -> None:
+    """Read to the end of what nobody needs, if that is near."""
+    with suppress(TimeoutError, httpx2.HTTPError, LlmError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in events:
+                pass
 
 
 def whole_completion(body: bytes) -> Chunk:
@@ -108,6 +150,16 @@ class ChatReader:
         self.said = False
         """Some text was given."""
 
+    @property
+    def ended(self) -> bool:
+        """The answer is over; usage may follow."""
+        return bool(self._finish_reason) or self.whole
+
+    @property
+    def whole(self) -> bool:
+        """An answer in JSON was closed, and no call has begun: what may still come adds no words."""
+        return self._content.whole and not self._calls.begun
+
     def feed(self, chunk: Chunk) -> list[LlmText | LlmToolCall]:
         """What became readable. Raises `LlmError`."""
         usage = chunk.get("usage")
@@ -117,7 +169,9 @@ class ChatReader:
         for choice in _choices(chunk):
             if choice.get("index") not in (None, 0):
                 continue
-            self._finish_reason = str(choice.get("finish_reason") or self._finish_reason)
+            finish_reason = choice.get("finish_reason")
+            if finish_reason:
+                self._finish_reason = finish_reason if isinstance(finish_reason, str) else "stop"
             delta = choice.get("delta") or choice.get("message")
             if not isinstance(delta, Mapping):
                 continue
@@ -173,7 +227,8 @@ class ChatReader:
     def _text(self, content: object) -> str:
         """Content as clean text; half a surrogate pair waits for its other half."""
         if isinstance(content, list):
-            content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+            parts = (part.get("text") for part in content if isinstance(part, Mapping))
+            content = "".join(part for part in parts if isinstance(part, str))
         text = self._half + (content if isinstance(content, str) else "")
         self._half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         text = text.removesuffix(self._half) if self._half else text
@@ -184,7 +239,7 @@ class ChatReader:
 class _Call:
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
     given: dict[str, Any] | None = field(default=None)
 
 
@@ -195,21 +250,33 @@ class ToolCallMerger:
         self._tools = {tool.name: tool for tool in tools}
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._characters = 0
+
+    @property
+    def begun(self) -> bool:
+        """Something of a call has come."""
+        return bool(self._calls)
 
     def feed(self, delta: Mapping[str, Any]) -> None:
-        """Take one element of a delta's `tool_calls`."""
+        """Take one element of a delta's `tool_calls`. Raises `LlmError` for more than any answer needs."""
         function = delta.get("function")
         function = function if isinstance(function, Mapping) else {}
-        name, call_id = str(function.get("name") or ""), str(delta.get("id") or "")
+        name, call_id = _written(function.get("name")), _written(delta.get("id"))
         call = self._which(delta.get("index"), call_id, name)
         call.id = call.id or call_id
+        if call.id:
+            self._by_id[call.id] = call
         if name and name != call.name:
             call.name += name
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             call.given = arguments
-        elif isinstance(arguments, str):
-            call.arguments += arguments
+        elif isinstance(arguments, str) and arguments:
+            call.arguments.append(arguments)
+        self._characters += len(name) + len(call_id) + len(_written(arguments))
+        if len(self._calls) > MAX_CALLS or self._characters > _MAX_CALL_CHARACTERS:
+            raise LlmError("The model calls tools without end.", retryable=True)
 
     def finish(self) -> list[LlmToolCall]:
         """Every call, whole. Raises `LlmError` when one's arguments cannot be understood."""
@@ -219,7 +286,7 @@ class ToolCallMerger:
         """The call that a piece belongs to. Another id, or a name after arguments, begins another call whatever the
         index says: some endpoints send index 0 for all of them, or none."""
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
-        same_id = next((call for call in self._calls if call_id and call.id == call_id), None)
+        same_id = self._by_id.get(call_id) if call_id else None
         if same_id is not None:
             known = same_id
         elif known is not None and (
@@ -234,17 +301,18 @@ class ToolCallMerger:
         return known
 
     def _whole(self, call: _Call) -> LlmToolCall:
-        given = call.given if call.given is not None else read_arguments(call.arguments, self._tools.get(call.name))
+        name = clean_text(call.name)
+        given = call.given
         if given is None:
-            raise LlmError(f"The model's arguments for {call.name} are not a JSON object.", retryable=True)
-        return LlmToolCall(clean_text(call.name), _clean(given), call.id)
+            given = read_arguments("".join(call.arguments), self._tools.get(call.name))
+        return LlmToolCall(name, json_arguments(given, name), clean_text(call.id))
 
 
 def read_arguments(text: str, tool: ToolSpec | None = None) -> dict[str, Any] | None:
     """A call's arguments from what the model wrote; None when nothing can be made of it.
 
     Mends what is plain: nothing written, text after the object, a raw line break, quotes of Python, JSON inside a
-    string, a missing end; and bare words for a `tool` that takes exactly one text.
+    string, a missing end; and bare words for a `tool` that takes exactly one text. What is in them may be no JSON yet.
     """
     text = text.strip()
     if not text:
@@ -275,14 +343,27 @@ def _loose_json(text: str) -> object:
         pass
     if text.startswith("{"):
         try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return json.JSONDecoder(strict=False).raw_decode(_PYTHON.sub(_as_json, text))[0]
+        except (ValueError, RecursionError):
             pass
         try:
             return jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings") or None
         except ValueError:
             pass
     return None
+
+
+def _as_json(found: re.Match[str]) -> str:
+    """One token of Python's notation in JSON's."""
+    if found["word"]:
+        return {"True": "true", "False": "false", "None": "null"}[found["word"]]
+    if found["text"] is None:
+        return "" if found[0].startswith(",") else found[0]
+    return '"' + re.sub(r"""\\.|\"""", _escaped_for_json, found["text"], flags=re.DOTALL) + '"'
+
+
+def _escaped_for_json(found: re.Match[str]) -> str:
+    return {"\\'": "'", '"': '\\"'}.get(found[0], found[0])
 
 
 def _chunk(data: str) -> Chunk:
@@ -301,14 +382,9 @@ def _choices(chunk: Chunk) -> list[Mapping[str, Any]]:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """What an endpoint counted; what no answer can have is not told."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
 
 
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(str(key)): _clean(item) for key, item in value.items()}
-    return value
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else ""
