@@ -5,7 +5,7 @@ Plain values and Protocols, so that the stages of a turn can be read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -17,6 +17,10 @@ from server.pipeline.request import Heard, OpenTurn, TurnResult
 Emit = Callable[[TurnEvent], Awaitable[None]]
 KeepRecording = Callable[[int, Samples], Awaitable[None]]
 """Keeps what a turn recorded (float32 mono, 16 kHz) because it was not understood. Must not raise."""
+
+HotWords = Callable[[OpenTurn], Awaitable[Sequence[str]]]
+"""Words that a turn's ears should expect: names, places, things that were talked about. Asked before every recording;
+one that is slow or fails costs nothing but its words."""
 
 
 class Journal(Protocol):

@@ -19,9 +19,10 @@ from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.apology import apology, apology_emotion, fault_of
 from server.pipeline.apology_clips import ApologyClips
+from server.pipeline.bounded import bounded
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.hearing import hear
-from server.pipeline.parts import Emit, Journal, KeepRecording, TurnSettings
+from server.pipeline.parts import Emit, HotWords, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.pipeline.speaking import Voice, new_pieces
 from server.pipeline.thinking import Thinker, Thought
@@ -29,6 +30,9 @@ from server.pipeline.tool_results import memory_use
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
+
+HOT_WORDS_SECONDS = 0.05
+"""Nobody waits for words that only may help."""
 
 
 class TurnRun:
@@ -49,6 +53,7 @@ class TurnRun:
         emit: Emit,
         clips: ApologyClips,
         keep_recording: KeepRecording | None,
+        hot_words: HotWords | None,
     ) -> None:
         self.device = DeviceLink(turn.turn_id, emit, trace)
         self._engines = engines
@@ -62,6 +67,7 @@ class TurnRun:
         self._clock = clock
         self._clips = clips
         self._keep_recording = keep_recording
+        self._hot_words = hot_words
         self._heard = Heard("", persona.languages[0])
         self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace)
         self._thought: Thought | None = None
@@ -69,7 +75,8 @@ class TurnRun:
     async def stages(self) -> TurnResult:
         """The turn without failures."""
         await self.device.move("listening")
-        heard = await hear(self._request, self._engines, self._persona, self._settings, self._trace)
+        hot_words = await self._expected_words()
+        heard = await hear(self._request, self._engines, self._persona, self._settings, self._trace, hot_words)
         if heard is None:
             return self._result("no_speech")
         self._heard = heard
@@ -95,6 +102,21 @@ class TurnRun:
         if isinstance(error, AsrError | VadError):
             await self._keep()
         return self._result("failed", answer, error)
+
+    async def _expected_words(self) -> tuple[str, ...]:
+        """Words for the ears, where they take any; none when they are not at hand at once."""
+        ears_take_them = self._engines.asr.capabilities.hot_words
+        if self._hot_words is None or self._request.samples is None or not ears_take_them:
+            return ()
+        try:
+            words = await bounded(_strings(self._hot_words, self._turn), HOT_WORDS_SECONDS)
+        except TimeoutError:
+            _log.warning("the words to expect came too late")
+        except Exception as error:  # an extra must not cost the turn
+            _log.error("the words to expect could not be found", exc_info=error)
+        else:
+            return words
+        return ()
 
     async def _keep(self) -> None:
         """Keep the recording, where that is asked for. After the apology: nobody waits for a disk."""
@@ -165,3 +187,7 @@ class TurnRun:
                 {"name": run.name, "arguments": dict(run.arguments), "result": dict(run.result)} for run in tool_runs
             ),
         )
+
+
+async def _strings(hot_words: HotWords, turn: OpenTurn) -> tuple[str, ...]:
+    return tuple(word for word in await hot_words(turn) if isinstance(word, str) and word.strip())

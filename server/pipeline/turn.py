@@ -19,7 +19,7 @@ from server.errors import StackChanError, StorageError
 from server.events import TurnEnded
 from server.persona import Persona
 from server.pipeline.apology_clips import ApologyClips
-from server.pipeline.parts import Emit, Journal, KeepRecording, TurnSettings
+from server.pipeline.parts import Emit, HotWords, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import OpenTurn, TurnObserver, TurnRequest, TurnResult
 from server.pipeline.run import TurnRun
 from server.pipeline.thinking import Thinker
@@ -46,6 +46,7 @@ class TurnController:
         observers: Sequence[TurnObserver] = (),
         clips: ApologyClips | None = None,
         keep_recording: KeepRecording | None = None,
+        hot_words: HotWords | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.settings = settings
@@ -56,6 +57,7 @@ class TurnController:
         self._observers = tuple(observers)
         self._clips = clips or ApologyClips()
         self._keep_recording = keep_recording
+        self._hot_words = hot_words
         self._monotonic = monotonic
         self._thinker = Thinker(engines.llm, persona, settings, tuple(tools))
 
@@ -80,6 +82,7 @@ class TurnController:
             emit=emit,
             clips=self._clips,
             keep_recording=self._keep_recording,
+            hot_words=self._hot_words,
         )
         try:
             result = await run.stages()

@@ -71,6 +71,7 @@ class FakeAsr(FakeEngine):
     result: Any = UNSET
     wait: asyncio.Event | None = None
     heard: list[Samples] = field(default_factory=list)
+    expected: list[tuple[str, ...]] = field(default_factory=list)
     capabilities = AsrCapabilities(hot_words=True)
 
     def __post_init__(self) -> None:
@@ -80,6 +81,7 @@ class FakeAsr(FakeEngine):
         self, samples: Samples, *, languages: Sequence[str], hot_words: Sequence[str] = ()
     ) -> Transcription:
         self.heard.append(samples)
+        self.expected.append(tuple(hot_words))
         if self.wait is not None:
             await self.wait.wait()
         if self.error is not None:
