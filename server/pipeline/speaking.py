@@ -55,14 +55,17 @@ class Voice:
         self._device = device
         self._trace = trace
         self._samples = 0
+        self._replayed = False
 
     @property
     def duration_ms(self) -> int | None:
         """How much was spoken; None when nothing was, when the voice failed part-way, or nobody is there to hear it.
 
-        Half a sentence is no audio: a device shows the text rather than stop in its middle.
+        Half a sentence is no audio: a device shows the text rather than stop in its middle. A clip that was played
+        after it is audio, and counts with all that was sent before it.
         """
-        if self._samples == 0 or self.error is not None or self._device.gone:
+        failed = self.error is not None and not self._replayed
+        if self._samples == 0 or failed or self._device.gone:
             return None
         return round(self._samples * 1000 / self._settings.speech_sample_rate_hz)
 
@@ -92,6 +95,7 @@ class Voice:
         """Play a clip that says `text`; it needs no engine. `samples`: int16 mono at the speech rate."""
         await self._begin_sentence(text)
         await self._send(samples)
+        self._replayed = True
 
     async def _synthesize(self, text: str, language: str, emotion: str) -> None:
         spoken = speakable(text, language)

@@ -13,9 +13,12 @@ from server.events import AudioChunk, SpeechProduced
 from server.persona import default_persona_path, load_persona
 from server.pipeline.apology import APOLOGIES, apology, fault_of
 from server.pipeline.apology_clips import ApologyClips
+from server.pipeline.device_link import DeviceLink
 from server.pipeline.request import TurnRequest
+from server.pipeline.speaking import Voice
+from server.pipeline.trace import TurnTrace
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts
-from tests.pipeline.turns import kinds, play_turn
+from tests.pipeline.turns import SETTINGS, kinds, play_turn
 from tests.virtual_time import in_virtual_time
 
 pytestmark = pytest.mark.unit
@@ -164,3 +167,37 @@ def test_a_persona_that_knows_no_doubt_apologises_neutrally():
     persona = replace(PERSONA, emotions=tuple(e for e in PERSONA.emotions if e.id != "doubt"))
     played = play_turn(WORDS, persona=persona, llm=FakeLlm(scripts=[[LlmError("x")]]))
     assert played.result.emotion == "neutral"
+
+
+class BreaksOff(FakeTts):
+    """Speaks so many milliseconds and fails."""
+
+    def __init__(self, spoken_ms):
+        super().__init__()
+        self._spoken_ms = spoken_ms
+
+    async def synthesize(self, request):
+        if self._spoken_ms:
+            yield AudioChunk(np.full(24 * self._spoken_ms, 1000, np.int16), 24_000)
+        raise TtsError("mute")
+
+
+@pytest.mark.parametrize("spoken_ms", [0, 300])
+def test_a_clip_is_audio_although_the_voice_has_failed_before_it(spoken_ms):
+    clip_ms, events = 700, []
+
+    async def apologise():
+        async def emit(event):
+            events.append(event)
+
+        trace = TurnTrace(asyncio.get_running_loop().time)
+        voice = Voice(BreaksOff(spoken_ms), SETTINGS, 384, DeviceLink(384, emit, trace), trace)
+        await voice.say("うん、そうだね。", "ja", "happy")
+        failed = voice.duration_ms, voice.error
+        await voice.replay("ごめん。", np.full(24 * clip_ms, 1000, np.int16))
+        return failed, voice.duration_ms
+
+    (before, error), after = in_virtual_time(apologise())
+    assert (before, error.code) == (None, "tts_failed")
+    assert after == spoken_ms + clip_ms
+    assert after == sum(len(event.chunk.samples) for event in kinds(events, SpeechProduced)) / 24
