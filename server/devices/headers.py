@@ -17,6 +17,10 @@ from server.errors import RequestError
 LONGEST_WAIT_SECONDS = 30
 """A longer `Prefer: wait` is shortened to this: some proxies cut a silent connection after a minute."""
 
+# A comma or semicolon inside quotes is text.
+_PREFERENCE = re.compile(r"""(?:[^,"]|"(?:[^"\\]|\\.)*"?)+""")
+_PARAMETERS = re.compile(r"""((?:[^;"]|"(?:[^"\\]|\\.)*"?)*)""")
+_ESCAPED = re.compile(r"\\(.)")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
@@ -36,9 +40,13 @@ class Preferences:
 def preferences_of(values: Iterable[str]) -> Preferences:
     """Read every `Prefer` header of a request; of a preference given twice the first counts, others are passed over."""
     found: dict[str, str] = {}
-    for item in ",".join(values).split(","):
-        name, _, value = item.partition(";")[0].partition("=")
-        found.setdefault(name.strip().lower(), value.strip().strip('"'))
+    for item in (item for value in values for item in _PREFERENCE.findall(value)):
+        preference = _PARAMETERS.match(item)
+        name, _, word = (preference.group() if preference else "").partition("=")
+        word = word.strip()
+        if len(word) > 1 and word[0] == word[-1] == '"':
+            word = _ESCAPED.sub(r"\1", word[1:-1])
+        found.setdefault(name.strip().lower(), word)
     wait = found.get("wait", "")
     seconds = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 10 else None
     return Preferences("respond-async" in found, None if seconds is None else min(seconds, LONGEST_WAIT_SECONDS))

@@ -67,7 +67,7 @@ CREATE: Responses = {
         "`device_id_missing`, `device_id_invalid`, `session_id_invalid`, `idempotency_key_invalid`, `body_incomplete`"
     ),
     403: _problem("`device_forbidden`, `device_revoked`"),
-    408: _problem("`body_timeout`: the body took longer than a minute"),
+    408: _problem("`body_timeout`: the body took longer than a minute, or hardly came"),
     409: _problem(
         "`device_busy`: this device is still in a turn; `idempotency_in_progress`: the first request with this key is "
         "still arriving",

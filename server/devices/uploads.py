@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,8 +22,14 @@ from server.devices.schemas import TextTurn
 from server.errors import AudioError, RequestError
 from server.events import Samples
 from server.pipeline.request import TurnRequest
+from server.pipeline.visible import is_visible
 
 _UPLOAD_TIMEOUT_SECONDS = 60.0
+# A body that hardly comes holds a place that others need: slower than this, it is refused.
+_PROGRESS_BYTES = 1024
+_PROGRESS_SECONDS = 5.0
+_PATIENCE_SECONDS = 5.0
+_KEY_CHARACTERS = 80
 _DECODER_THREADS = 2
 _OTHER_AUDIO_TYPES = ("", "application/octet-stream", "application/ogg", "video/ogg")
 
@@ -127,20 +132,26 @@ class Upload:
 
     async def _receive(self, take: Callable[[bytes], None]) -> None:
         self._was_read = True
-        length = 0
+        length = seen = 0
+        now = asyncio.get_running_loop().time
+        patience, end = now() + _PATIENCE_SECONDS, now() + _UPLOAD_TIMEOUT_SECONDS
         try:
-            async with asyncio.timeout(_UPLOAD_TIMEOUT_SECONDS):
+            async with asyncio.timeout_at(min(end, patience + _PROGRESS_SECONDS)) as limit:
                 async for piece in self._request.stream():
                     length += len(piece)
+                    if length - seen >= _PROGRESS_BYTES:
+                        seen = length
+                        limit.reschedule(min(end, max(now(), patience) + _PROGRESS_SECONDS))
                     if length > self._limits.upload_bytes:
                         raise self._too_large()
                     self._hash.update(piece)
                     take(piece)
         except TimeoutError:
             raise RequestError(
-                f"The body did not arrive within {_UPLOAD_TIMEOUT_SECONDS:g} seconds.",
+                f"The body came too slowly, or did not arrive within {_UPLOAD_TIMEOUT_SECONDS:g} seconds.",
                 code="body_timeout",
                 retryable=True,
+                hint=f"Send at least {_PROGRESS_BYTES} bytes every {_PROGRESS_SECONDS:g} seconds.",
             ) from None
         except ClientDisconnect:  # nobody is left to read this, and it is no defect
             raise RequestError(
@@ -154,10 +165,10 @@ def _read_text(body: bytes, limit_characters: int) -> TextTurn:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "body"
+        where = where if len(where) <= _KEY_CHARACTERS else f"{where[:_KEY_CHARACTERS]}…"
         raise RequestError(f"{where}: {first['msg']}", code="body_invalid", hint='Send {"text": "…"}.') from None
     if len(typed.text) > limit_characters:
         raise RequestError(f"text is longer than {limit_characters} characters.", code="text_too_long")
-    # Spaces, control and zero-width characters say nothing.
-    if all(unicodedata.category(character)[0] in "CZ" for character in typed.text):
+    if not is_visible(typed.text):
         raise RequestError("text is empty.", code="text_empty")
     return typed

@@ -17,6 +17,7 @@ _ENGLISH_PHRASE_WORDS = 3
 
 _IS_JAPANESE = re.compile(f"[{JAPANESE}]")
 _WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+(?:['’-][A-Za-z\u00c0-\u024f]+)*")
+_SURE = re.compile(r"[A-Za-z0-9ぁ-んァ-ヶ一-鿿]")
 _CLAUSES = re.compile(
     r"(?<=[、。！？…\n])|(?<=[,;:] )|(?<=[,;:.])(?=[^\x00-\x7f])"
     r"|(?<=[.!?] )(?<!Dr\. )(?<!Mr\. )(?<!Ms\. )(?<!Mrs\. )(?<!No\. )(?<!no\. )(?<!Vol\. )(?<!vol\. )(?<![pP]\. )"
@@ -47,6 +48,11 @@ def speakable(text: str, language: str) -> str:
     if not any(map(str.isalnum, text)):
         return ""
     return "".join(_spoken_clauses(text, language)).strip()
+
+
+def surely_has_words(spoken: str) -> bool:
+    """Whether any voice has to make a sound of this: two letters or digits of Japanese or English, or more."""
+    return len(_SURE.findall(spoken)) >= 2
 
 
 def _spoken_clauses(text: str, language: str) -> list[str]:

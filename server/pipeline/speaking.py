@@ -21,7 +21,7 @@ from server.log_context import error_fields
 from server.pipeline.bounded import engine_work
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
-from server.pipeline.speakable import speakable
+from server.pipeline.speakable import speakable, surely_has_words
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ _log = logging.getLogger(__name__)
 _PIECES_AHEAD = 256
 # A piece of text is cut after about a dozen seconds of speech; more than this is a voice that runs away.
 _LONGEST_PIECE_SECONDS = 60.0
+# Chunks of a hundredth of a second; more of them, or empty ones, is a voice that does not get on.
+_MOST_CHUNKS_OF_PIECE = 6_000
+_MOST_EMPTY_CHUNKS = 200
 _RATES_HZ = range(4_000, 192_001)
 
 Piece = tuple[str, str]
@@ -111,6 +114,8 @@ class Voice:
                     begun = True
                     await self._begin_sentence(text)
                 await self._send(samples)
+        if not begun and surely_has_words(spoken):
+            raise TtsError("The voice gave no sound for words that can be spoken.")
 
     async def _begin_sentence(self, text: str) -> None:
         self._trace.mark("first_audio")
@@ -128,11 +133,15 @@ async def synthesized(tts: TtsEngine, request: SpeechRequest, sample_rate_hz: in
 
     Raises `TtsError`, also for a voice that gives something else than sound, or does not stop.
     """
-    seconds = 0.0
+    seconds, chunk_count, empty_count = 0.0, 0, 0
     async with aclosing(tts.synthesize(request)) as chunks:
         async for chunk in chunks:
             _check(chunk)
             seconds += chunk.duration_seconds
+            chunk_count += 1
+            empty_count += len(chunk.samples) == 0
+            if chunk_count > _MOST_CHUNKS_OF_PIECE or empty_count > _MOST_EMPTY_CHUNKS:
+                raise TtsError("The voice does not get on: it gives empty or tiny chunks without end.")
             if seconds > _LONGEST_PIECE_SECONDS:
                 raise TtsError("The voice does not stop: one piece of text became more than a minute.")
             samples = resample(chunk.samples, chunk.sample_rate_hz, sample_rate_hz)

@@ -94,7 +94,8 @@ class Database:
                 await _finish(db)
         except Exception as error:
             if sqlite.is_database_error(error):
-                raise sqlite.storage_error(error, self.path) from error
+                # Devices read this: the file by its name, not where it lies.
+                raise sqlite.storage_error(error, Path(self.path.name)) from error
             raise
 
 

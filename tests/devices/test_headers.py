@@ -33,6 +33,17 @@ pytestmark = pytest.mark.unit
         (["wait"], Preferences()),
         (["return=minimal, handling=strict"], Preferences()),
         (["", ",,;=,"], Preferences()),
+        (['x="a, respond-async"'], Preferences()),
+        (['x="a, wait=3", respond-async'], Preferences(True)),
+        (['x="a\\", wait=3", respond-async'], Preferences(True)),
+        (['respond-async; x="a, b; wait=3", wait=4'], Preferences(True, 4)),
+        (['x="a;b", wait=4'], Preferences(False, 4)),
+        (['x="never closed, respond-async'], Preferences()),
+        (['x="never closed', "respond-async"], Preferences(True)),
+        (['respond-async=""'], Preferences(True)),
+        (['wait="\\7"'], Preferences(False, 7)),
+        (['"' * 7001], Preferences()),
+        (['x="' + "\\" * 7000], Preferences()),
     ],
 )
 def test_a_preference_is_read_or_passed_over(values, expected):

@@ -47,6 +47,37 @@ def test_a_voice_that_raises_leaves_the_written_answer(error):
     assert played.states == ["thinking", "idle"] or played.states == ["listening", "thinking", "idle"]
 
 
+def test_a_voice_without_a_sound_for_words_has_failed():
+    for chunks in ([], [sound(0)], [sound(0)] * 50):
+        tts = FakeTts(chunks=chunks)
+        played = play_turn(WORDS, tts=tts)
+        assert_silent(played)
+        assert len(tts.spoken) == 1
+        assert kinds(played.events, SpeechProduced) == []
+
+
+@pytest.mark.parametrize("reply", ["Привет", "！", "あ"])
+def test_a_voice_may_be_silent_where_not_every_voice_has_words(reply):
+    text = f'{{"emotion":"happy","action":"nod","reply":"{reply}"}}'
+    played = play_turn(WORDS, tts=FakeTts(chunks=[]), llm=FakeLlm(scripts=[answer(text)]))
+    assert (played.result.reply, played.result.error, played.result.speech_duration_ms) == (reply, None, None)
+
+
+@pytest.mark.parametrize("chunk", [sound(0), sound(0.0001)], ids=["empty", "tiny"])
+def test_a_voice_that_gives_next_to_nothing_for_ever_is_stopped(chunk):
+    class Endless(FakeTts):
+        given = 0
+
+        async def synthesize(self, request):
+            while True:
+                self.given += 1
+                yield chunk
+
+    tts = Endless()
+    assert_silent(play_turn(WORDS, tts=tts))
+    assert tts.given <= 6001
+
+
 def test_a_voice_that_hangs_costs_its_time_out_once():
     tts = FakeTts(wait=asyncio.Event())
     long_reply = '{"emotion":"happy","action":"nod","reply":"' + "今日はいい天気だね。" * 20 + '"}'
@@ -119,11 +150,8 @@ def test_every_usual_rate_is_spoken_at_the_speech_rate(rate_hz):
     assert {e.chunk.sample_rate_hz for e in kinds(played.events, SpeechProduced)} == {24_000}
 
 
-def test_empty_chunks_are_no_sound_and_no_error():
+def test_empty_chunks_beside_sound_are_no_error():
     empty = AudioChunk(np.zeros(0, np.int16), 48_000)
-    played = play_turn(WORDS, tts=FakeTts(chunks=[empty, empty]))
-    assert (played.result.outcome, played.result.error, played.result.speech_duration_ms) == ("ok", None, None)
-    assert played.spoken == []
     played = play_turn(WORDS, tts=FakeTts(chunks=[empty, sound(0.2), empty]))
     assert (played.result.error, played.result.speech_duration_ms) == (None, 400)
 
