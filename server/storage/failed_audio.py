@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import os
 import time
 import wave
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from server.events import ASR_SAMPLE_RATE_HZ, Samples
+from server.storage.kept_files import PARTIAL, purge_older, write_whole
 
 _log = logging.getLogger(__name__)
 KEEP_SECONDS = 24 * 3600.0
@@ -34,35 +34,17 @@ class FailedAudioStore:
     async def keep(self, turn_id: int, samples: Samples) -> None:
         """Write a recording (float32 mono at 16 kHz, shape (n,)); what the disk refuses is only told in the log."""
         try:
-            await asyncio.to_thread(self._write, turn_id, samples)
+            await asyncio.to_thread(lambda: write_whole(self._folder / f"{turn_id}.wav", _wav(samples)))
         except OSError as error:
             _log.error("the recording of turn %d could not be kept: %s", turn_id, error.strerror)
 
     async def purge(self) -> int:
         """Delete recordings past their time and leftovers of a crash; the count."""
-        return await asyncio.to_thread(self._purge)
+        return await asyncio.to_thread(purge_older, self._folder, _is_ours, self._now() - self._keep_seconds)
 
-    def _write(self, turn_id: int, samples: Samples) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"{turn_id}.wav"
-        partial = path.with_suffix(".partial")
-        try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(_wav(samples))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
 
-    def _purge(self) -> int:
-        removed = 0
-        if not self._folder.is_dir():
-            return 0
-        for path in self._folder.iterdir():
-            ours = path.suffix in (".wav", ".partial") and path.stem.isdecimal()
-            if ours and self._now() - path.stat().st_mtime > self._keep_seconds:
-                path.unlink(missing_ok=True)
-                removed += 1
-        return removed
+def _is_ours(path: Path) -> bool:
+    return path.suffix in (".wav", PARTIAL) and path.stem.isdecimal()
 
 
 def _wav(samples: Samples) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +18,7 @@ import numpy as np
 
 from server.errors import BusyError, GoneError, NotFoundError
 from server.events import AudioChunk, Pcm16
+from server.storage.kept_files import PARTIAL, purge_older, write_whole
 
 _log = logging.getLogger(__name__)
 _FILE = re.compile(r"^(\d+)-(\d+)\.pcm$")
@@ -91,7 +91,8 @@ class SpeechStore:
         if keep and speech.chunks:
             samples = np.concatenate(speech.chunks)
             try:
-                await asyncio.to_thread(self._write, turn_id, speech.sample_rate_hz, samples)
+                path = self._folder / f"{turn_id}-{speech.sample_rate_hz}.pcm"
+                await asyncio.to_thread(lambda: write_whole(path, samples.astype("<i2").tobytes()))
             except OSError as error:
                 _log.error("speech of turn %d is kept in memory only: %s", turn_id, error)
                 self._unwritten[turn_id] = (speech.sample_rate_hz, samples, self._now())
@@ -144,7 +145,7 @@ class SpeechStore:
 
     async def purge(self) -> int:
         """Delete files past their time and leftovers of a crash; the count. Call it at start and from time to time."""
-        return await asyncio.to_thread(self._purge)
+        return await asyncio.to_thread(purge_older, self._folder, _is_ours, self._now() - self._keep_seconds)
 
     def expired(self) -> GoneError:
         """What a reader gets after the time is over."""
@@ -154,27 +155,9 @@ class SpeechStore:
     def _find(self, turn_id: int) -> Path | None:
         return next(iter(self._folder.glob(f"{turn_id}-*.pcm")), None)
 
-    def _write(self, turn_id: int, sample_rate_hz: int, samples: Pcm16) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"{turn_id}-{sample_rate_hz}.pcm"
-        partial = path.with_suffix(".partial")
-        try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(samples.astype("<i2").tobytes())
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
 
-    def _purge(self) -> int:
-        removed = 0
-        if not self._folder.is_dir():
-            return 0
-        for path in self._folder.iterdir():
-            stale = path.suffix == ".partial" or bool(_FILE.match(path.name))
-            if stale and self._now() - path.stat().st_mtime > self._keep_seconds:
-                path.unlink(missing_ok=True)
-                removed += 1
-        return removed
+def _is_ours(path: Path) -> bool:
+    return path.suffix == PARTIAL or bool(_FILE.match(path.name))
 
 
 def no_speech() -> NotFoundError:
