@@ -119,7 +119,7 @@ def adds_to(new: Stated, old: Stated) -> frozenset[Difference]:
 
 
 _NEGATION = re.compile(
-    r"(?<![少危切汚])(?<!かもしれ)(?<!もった)(?<!まちが)(?<!間違)(?<!違)"
+    r"(?<![少危切汚])(?<!かもしれ)(?<!もった)(?<!まちがい)(?<!違い)"
     r"(?:ない|なかった|なくな|なくて|ません)|じゃな|ではな|やめ[たてるよ]|嫌い|きらい|苦手"
     r"|\b(?:not|never|no longer|don't|doesn't|didn't|isn't|aren't|wasn't|weren't|won't|can't|cannot|hates?|dislikes?"
     r"|stopped|quit|cancell?ed)\b",
@@ -127,7 +127,7 @@ _NEGATION = re.compile(
 )
 _CORRECTION = re.compile(
     r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:違う|ちがう|違った|違います|ちがいます|間違えた|間違い(?!な[いく]))"
-    r"|(?:じゃ|では)なくて|間違って[いた]|言い間違|訂正|本当は|ほんとは|正しくは"
+    r"|(?:じゃ|では)なくて|間違って[いた]|(?:の|は|が)間違い[だでっ]|言い間違|訂正|本当は|ほんとは|正しくは"
     r"|(?:^|[.!?]\s*)no\s*[,.]|\bactually\b|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
     r"|\bi was wrong\b|\binstead of\b|^not \w+",
     re.IGNORECASE,

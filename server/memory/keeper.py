@@ -15,13 +15,14 @@ from server.engines.base import EmbeddingEngine
 from server.errors import MemoryIndexError, NotFoundError, StorageError
 from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_for
 from server.memory.index.base import MemoryIndex
-from server.memory.leases import Clock, Hold
+from server.memory.leases import Clock, Hold, finish
 from server.memory.neighbours import Neighbours
 from server.storage import forgetting, memories, segments, sources, tombstones, word_index
 from server.storage.database import Databases, Db
 from server.storage.memory_records import (
     EVERY_STATUS,
     Forgetting,
+    Job,
     Memory,
     MemoryChanges,
     MemoryFilter,
@@ -143,6 +144,12 @@ class Keeper:
             # Of all tombstones: the index may be older than the database.
             await self._remove_points([stone.memory_id for stone in stones if stone.memory_id is not None])
             return reached
+
+    async def scrub(self, job: Job) -> None:
+        """The work of a `scrub` job: no byte of what was forgotten stays in the world's file. Raises `LeaseLost`."""
+        await self._databases.scrub_world()
+        async with self._databases.world() as db:
+            await finish(db, job)
 
     async def _carry_out(self, db: Db, new: NewMemory, decision: Decision, kept: Kept) -> Kept:
         now = self._clock()

@@ -1,16 +1,23 @@
 """The tools through which a model remembers.
 
 A tool is a `spec` that the model reads and a `run` that takes its arguments; the turn's tool loop calls it. Knows no
-model, no index and no table: what is searched comes in as a function.
+model, no index and no table: what is searched, read and forgotten comes in as functions. Whatever text is in a result
+is data: nothing in it is acted on here.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast, get_args
 
 from server.engines.base import ToolSpec
 from server.errors import RequestError
+from server.memory.recall_records import SearchResult
+from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, turn
+from server.storage.recall_tables import MemoryType
+from server.storage.records import SourceTurn
 
 FindMemories = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
 """Memories for a query, best first, as JSON-able values."""
@@ -32,13 +39,214 @@ class SearchMemory:
 
     spec = SEARCH_MEMORY
 
-    def __init__(self, find: FindMemories) -> None:
+    def __init__(self, find: FindMemories, *, limits: ToolLimits | None = None) -> None:
         self._find = find
+        self._limits = limits
 
     async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """`{"memories": [...]}`, with `"note": "nothing found"` when there are none. Raises `RequestError`."""
-        query = arguments.get("query")
-        if not isinstance(query, str) or not query.strip():
-            raise RequestError("query must be a text that is not empty", code="arguments_invalid")
-        memories = [dict(memory) for memory in await self._find(query.strip())]
+        memories = [dict(memory) for memory in await self._find(_query(arguments))]
+        if self._limits is not None:
+            memories = bounded(memories, self._limits)
         return {"memories": memories} if memories else {"memories": [], "note": "nothing found"}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchArguments:
+    """What a model may ask for; who asks is added by whoever searches."""
+
+    query: str
+    entities: tuple[str, ...] = ()
+    date_from: dt.date | None = None
+    date_to: dt.date | None = None
+    memory_type: MemoryType | None = None
+    limit: int = 5
+    history: bool = False
+
+
+SearchMemories = Callable[[SearchArguments], Awaitable[SearchResult]]
+_DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
+_LIMIT = 10
+_SOURCE_LIMITS = ToolLimits(candidates=20)
+_CHOICE_LIMITS = ToolLimits(candidates=3)
+
+SEARCH_MEMORY_FULL = ToolSpec(
+    "search_memory",
+    "what the user told you in earlier conversations about their life, family, things and plans",
+    {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 200, "description": "words to find"},
+            "entities": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": 60},
+                "maxItems": 6,
+                "description": "names that the memory must be about",
+            },
+            "date_from": _DAY,
+            "date_to": _DAY,
+            "memory_type": {"type": "string", "enum": list(get_args(MemoryType))},
+            "limit": {"type": "integer", "minimum": 1, "maximum": _LIMIT},
+            "history": {"type": "boolean", "description": "also what was corrected since"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+
+class SearchMemoryFully:
+    """`search_memory` for capable models: with names, dates and types to narrow by."""
+
+    spec = SEARCH_MEMORY_FULL
+
+    def __init__(self, search: SearchMemories, *, limits: ToolLimits = DEFAULT_LIMITS) -> None:
+        self._search = search
+        self._limits = limits
+
+    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`. Raises `RequestError`."""
+        memory_type = arguments.get("memory_type")
+        if memory_type is not None and memory_type not in get_args(MemoryType):
+            raise _wrong(f"memory_type must be one of {', '.join(get_args(MemoryType))}")
+        asked = SearchArguments(
+            _query(arguments),
+            entities=_texts(arguments, "entities"),
+            date_from=_day(arguments, "date_from"),
+            date_to=_day(arguments, "date_to"),
+            memory_type=cast("MemoryType | None", memory_type),
+            limit=min(_whole(arguments, "limit", 5, 1, _LIMIT), self._limits.candidates),
+            history=arguments.get("history") is True,
+        )
+        if asked.date_from and asked.date_to and asked.date_from > asked.date_to:
+            raise _wrong("date_from must not be after date_to")
+        return search_result(await self._search(asked), self._limits)
+
+
+ReadSource = Callable[[str | None, tuple[int, ...], int], Awaitable[Sequence[SourceTurn]]]
+"""The source turns of a memory, or those named, with so many around each."""
+
+READ_MEMORY_SOURCE = ToolSpec(
+    "read_memory_source",
+    "the exact words behind a memory, with their date; read them before you say a number or a date",
+    {
+        "type": "object",
+        "properties": {
+            "memory_id": {"type": "string", "maxLength": 40, "description": "from search_memory"},
+            "source_turn_ids": {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 20},
+            "around": {"type": "integer", "minimum": 0, "maximum": 5, "description": "more turns before and after"},
+        },
+        "additionalProperties": False,
+    },
+)
+
+
+class ReadMemorySource:
+    """Goes back to what was really said."""
+
+    spec = READ_MEMORY_SOURCE
+
+    def __init__(self, read: ReadSource, *, limits: ToolLimits = _SOURCE_LIMITS) -> None:
+        self._read = read
+        self._limits = limits
+
+    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`{"turns": [...], "source_checked": true}`, with how many were left out.
+
+        Raises `RequestError`, `NotFoundError`.
+        """
+        memory_id, turn_ids = arguments.get("memory_id"), arguments.get("source_turn_ids") or ()
+        if memory_id is not None and (not isinstance(memory_id, str) or not memory_id.strip()):
+            raise _wrong("memory_id must be an id from search_memory")
+        if not isinstance(turn_ids, list | tuple) or any(type(one) is not int or one < 1 for one in turn_ids):
+            raise _wrong("source_turn_ids must be a list of numbers from search_memory")
+        if (memory_id is None) == (not turn_ids):
+            raise _wrong("give memory_id or source_turn_ids, one of them, from search_memory")
+        around = _whole(arguments, "around", 0, 0, 5)
+        found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around)
+        told = bounded([turn(one) for one in found], self._limits)
+        result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
+        return result | ({"left_out": len(found) - len(told)} if len(told) < len(found) else {})
+
+
+ForgetMemories = Callable[[tuple[str, ...]], Awaitable[Mapping[str, Any]]]
+"""Forgets these memories with the words they came from; tells how many, and what is found all the same."""
+
+FORGET_MEMORY = ToolSpec(
+    "forget_memory",
+    "forget for good what the user asks you to forget; only when the user asks for it in this turn",
+    {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 60, "description": "what to forget"},
+            "memory_ids": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": 40},
+                "maxItems": 10,
+                "description": "from search_memory, instead of query",
+            },
+        },
+        "additionalProperties": False,
+    },
+)
+
+
+class ForgetMemory:
+    """Forgets on request. By words only what is meant for certain: else it gives back what to ask about."""
+
+    spec = FORGET_MEMORY
+
+    def __init__(self, search: SearchMemories, forget: ForgetMemories, *, limits: ToolLimits = _CHOICE_LIMITS) -> None:
+        self._search = search
+        self._forget = forget
+        self._limits = limits
+
+    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`{"forgotten": n, ...}`, or `which`: candidates among which the user must choose. Raises `RequestError`."""
+        memory_ids = _texts(arguments, "memory_ids")
+        if bool(memory_ids) == (arguments.get("query") is not None):
+            raise _wrong("give query or memory_ids, one of them")
+        if memory_ids:
+            return dict(await self._forget(memory_ids[:10]))
+        found = await self._search(SearchArguments(_query(arguments), limit=self._limits.candidates))
+        if not found.candidates:
+            return {"forgotten": 0, "note": "nothing found"}
+        if found.ambiguous:
+            which = bounded([candidate(one, self._limits) for one in found.candidates], self._limits)
+            return {"forgotten": 0, "which": which, "note": "ask the user which one, then give its memory_ids"}
+        return dict(await self._forget((found.candidates[0].memory.memory_id,)))
+
+
+def _query(arguments: Mapping[str, Any]) -> str:
+    query = arguments.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise _wrong("query must be a text that is not empty")
+    return query.strip()
+
+
+def _texts(arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = arguments.get(name) or ()
+    if not isinstance(values, list | tuple) or any(not isinstance(value, str) for value in values):
+        raise _wrong(f"{name} must be a list of texts")
+    return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
+
+
+def _day(arguments: Mapping[str, Any], name: str) -> dt.date | None:
+    value = arguments.get(name)
+    if value is None:
+        return None
+    try:
+        return dt.date.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise _wrong(f"{name} must be a day like 2026-11-30") from None
+
+
+def _whole(arguments: Mapping[str, Any], name: str, otherwise: int, least: int, most: int) -> int:
+    value = arguments.get(name, otherwise)
+    if type(value) is not int or not least <= value <= most:
+        raise _wrong(f"{name} must be a whole number from {least} to {most}")
+    return value
+
+
+def _wrong(what: str) -> RequestError:
+    return RequestError(what, code="arguments_invalid")

@@ -1,0 +1,128 @@
+"""What memory tools give back, as JSON-able data of a size a model can take.
+
+Every entry carries its `memory_id`: by it a forgetting finds the exchanges that repeated a memory. Pure; knows no tool.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from server.memory.recall_records import Candidate, SearchResult
+from server.storage.records import SourceTurn
+
+_SHORTEST_TEXT = 24
+_TEXT_CHARACTERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """How much a result may hold. `brief`: only what an answer is made from."""
+
+    candidates: int = 5
+    tokens: int = 1_200
+    brief: bool = False
+
+
+DEFAULT_LIMITS = ToolLimits()
+SMALL_MODEL_LIMITS = ToolLimits(candidates=3, tokens=160, brief=True)
+"""For models that read slowly: their prefill is the cost."""
+
+
+def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
+    """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`, best first; `said`: words not yet in a memory."""
+    candidates = bounded([candidate(one, limits) for one in result.candidates], limits)
+    told: dict[str, Any] = {"candidates": candidates, "ambiguous": result.ambiguous and len(candidates) > 1}
+    if result.said and len(candidates) < limits.candidates:
+        left = limits.tokens - sum(estimated_tokens(one) for one in candidates)
+        said = [turn(one) for one in result.said[: limits.candidates - len(candidates)]]
+        if left >= _SHORTEST_TEXT and (kept := bounded(said, ToolLimits(limits.candidates, left))):
+            told["said"] = kept
+    if not candidates and "said" not in told:
+        told["note"] = "nothing found"
+    if not limits.brief:
+        searched = {
+            "loosened": list(result.searched.loosened),
+            "words_only": result.searched.words_only,
+            "days": list(result.searched.days),
+        }
+        told["searched"] = {key: value for key, value in searched.items() if value}
+    elif result.searched.loosened:
+        told["searched"] = {"loosened": list(result.searched.loosened)}
+    return told
+
+
+def candidate(found: Candidate, limits: ToolLimits) -> dict[str, Any]:
+    """One memory as the model sees it, its date local."""
+    memory = found.memory
+    local = memory.occurred_at.astimezone(ZoneInfo(memory.zone))
+    told: dict[str, Any] = {"memory_id": memory.memory_id, "topic": memory.topic, "summary": memory.summary}
+    if limits.brief:
+        told["occurred_at"] = local.date().isoformat()
+    else:
+        score = found.retrieval_score
+        told |= {
+            "entities": list(memory.entities),
+            "memory_type": memory.memory_type,
+            "occurred_at": local.isoformat(timespec="seconds"),
+            "retrieval_score": None if score is None else round(score, 3),
+            "source_turn_ids": list(memory.source_turn_ids),
+        }
+    if memory.status == "superseded":
+        told["status"] = "superseded"
+    if memory.confidence == "inferred":
+        told["confidence"] = "inferred"
+    return told
+
+
+def turn(said: SourceTurn) -> dict[str, Any]:
+    """One side's exact words with who and when."""
+    local = said.said_at.astimezone(ZoneInfo(said.zone))
+    told = {
+        "source_turn_id": said.source_turn_id,
+        "said_at": local.isoformat(timespec="minutes"),
+        "by": "robot" if said.role == "robot" else (said.speaker_id or "user"),
+        "text": said.text,
+    }
+    return told | ({"interrupted": True} if said.interrupted else {})
+
+
+def bounded(entries: Sequence[Mapping[str, Any]], limits: ToolLimits) -> list[dict[str, Any]]:
+    """The first entries that fit into the limits; the first in any case, its longest text cut, with … at its end."""
+    kept: list[dict[str, Any]] = []
+    left = limits.tokens
+    for entry in entries[: limits.candidates]:
+        fitting = {key: _cut(value, _TEXT_CHARACTERS) for key, value in entry.items()}
+        if estimated_tokens(fitting) > left:
+            if kept:
+                break
+            fitting = _shortened(fitting, left)
+        kept.append(fitting)
+        left -= estimated_tokens(fitting)
+    return kept
+
+
+def estimated_tokens(value: Any) -> int:
+    """About how many tokens a value is in a prompt: one for a Japanese character or a digit, a third for a letter."""
+    text = str(value)
+    wide = sum(1 for character in text if not character.isascii() or character.isdigit())
+    return wide + math.ceil((len(text) - wide) / 3)
+
+
+def _shortened(entry: dict[str, Any], tokens: int) -> dict[str, Any]:
+    # A number's or date's field is whole or wrong: only the running text is cut.
+    name = next((name for name in ("summary", "text") if name in entry), None)
+    if name is None:
+        return entry
+    text = str(entry[name])
+    while estimated_tokens(entry) > tokens and len(text) > _SHORTEST_TEXT:
+        text = text[: max(_SHORTEST_TEXT, len(text) * 3 // 4)]
+        entry = entry | {name: f"{text}…"}
+    return entry
+
+
+def _cut(value: Any, characters: int) -> Any:
+    return f"{value[:characters]}…" if isinstance(value, str) and len(value) > characters else value
