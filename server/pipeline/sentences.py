@@ -48,6 +48,8 @@ _NUMBERED = _words("no nos fig vol p pp ver jan feb mar apr jun jul aug sep sept
 _LAST_WORD = re.compile(r"(?:[A-Za-z]{1,2}\.){0,3}[A-Za-z]{1,7}$")
 _DAY = re.compile(r"[A-Za-z]{3,9}\.? [0-9]{1,2}(?:st|nd|rd|th)?$")
 _ENTITY = re.compile(r"&[A-Za-z0-9#]{2,8};")
+_ENTITY_BEGUN = re.compile(r"&[A-Za-z0-9#]{0,8}\Z")
+_ADDRESS_BEGINNINGS = ("https://", "http://", "www.")
 _WORD_CHARACTERS_MAX = 20
 _ADDRESS_ENDS = ".,:;!?)'*_~|]"
 
@@ -73,6 +75,8 @@ class CutRecipe:
     """Brackets and quotations up to this length are not cut; longer ones are text like any other."""
     target_characters: int = 600
     """The same for the address of a link."""
+    marks_characters: int = 60
+    """A longer run of marks is taken in parts."""
 
 
 def spoken_weight(text: str) -> float:
@@ -98,6 +102,13 @@ class SentenceCutter:
         self._rest = ""
         self._given = 0.0
         self._ended = False
+        self._begin_piece()
+
+    def _begin_piece(self) -> None:
+        # How far the next piece has been read. What stands before is decided, so that nothing is read again and again.
+        self._index = 0
+        self._weight = 0.0
+        self._last_space = 0
 
     def feed(self, text: str) -> list[str]:
         """Take more text; return the pieces that are complete."""
@@ -105,6 +116,7 @@ class SentenceCutter:
         pieces: list[str] = []
         while (end := self._cut_at()) is not None:
             piece, self._rest = self._rest[:end].strip(), self._rest[end:]
+            self._begin_piece()
             if piece:
                 pieces.append(piece)
                 self._given += spoken_weight(piece)
@@ -132,8 +144,9 @@ class SentenceCutter:
         recipe, text = self._recipe, self._rest
         marks = _CLAUSE_ENDS if self._given < recipe.opening else _SENTENCE_ENDS
         floor = recipe.later_floor if self._given else recipe.first_floor
-        weight, index, last_space = 0.0, 0, 0
+        weight, index, last_space = self._weight, self._index, self._last_space
         while index < len(text):
+            self._weight, self._index, self._last_space = weight, index, last_space
             character = text[index]
             span_end, span_weight = self._span(index)
             weight += span_weight if span_end > index else _weight(character)
@@ -155,6 +168,7 @@ class SentenceCutter:
                 return last_space or self._whole_character(index + 1)
             else:
                 index += 1
+        self._weight, self._index, self._last_space = weight, index, last_space
         return None
 
     def _at(self, index: int) -> str:
@@ -175,19 +189,28 @@ class SentenceCutter:
         text, character = self._rest, self._rest[index]
         if character in _PAIRS:
             return self._bracket(index)
+        if character == "`" and len(text) - index < len(_FENCE) and _FENCE.startswith(text[index:]):
+            self._at(len(text))
         if character == "`" and text.startswith(_FENCE, index):
             end = text.find(_FENCE, index + len(_FENCE))
             if end < 0:
                 self._at(len(text))
                 return len(text), 0.0
             return end + len(_FENCE), 0.0
-        if character == "&" and (entity := _ENTITY.match(text, index)):
-            return entity.end(), 0.4
+        if character == "&":
+            if entity := _ENTITY.match(text, index):
+                return entity.end(), 0.4
+            if _ENTITY_BEGUN.match(text, index):
+                self._at(len(text))
         if character == "<" and (self._next_is_tag(index)):
             return self._until(">", index, self._recipe.span_characters)
-        if character in "hHwW" and (address := URL.match(text, index)):
-            self._at(address.end())
-            return index + len(address.group().rstrip(_ADDRESS_ENDS)), 3.0
+        if character in "hHwW":
+            if address := URL.match(text, index):
+                self._at(address.end())
+                return index + len(address.group().rstrip(_ADDRESS_ENDS)), 3.0
+            begun = text[index : index + len(_ADDRESS_BEGINNINGS[0])].lower()
+            if len(text) - index <= len(begun) and any(known.startswith(begun) for known in _ADDRESS_BEGINNINGS):
+                self._at(len(text))
         return index, 0.0
 
     def _next_is_tag(self, index: int) -> bool:
@@ -227,6 +250,8 @@ class SentenceCutter:
         text, mark = self._rest, self._rest[index]
         end = index + 1
         while (following := self._at(end)) and (following in _CLOSERS or following in marks):
+            if end - index >= self._recipe.marks_characters:
+                return end, True
             end += 1
         if not following:
             return end, True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,47 @@ def test_the_first_piece_is_ready_as_soon_as_the_next_character_shows_it_has_end
     cutter = SentenceCutter()
     assert cutter.feed("今日はいい天気だから、") == []
     assert cutter.feed("散") == ["今日はいい天気だから、"]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "「",
+        "（",
+        "([",
+        "```",
+        "http://a.",
+        "。",
+        "No.  ",
+        "&",
+        "[a](b(",
+        "「。",
+        "w",
+        "<a ",
+        "Dr. ",
+        "\n",
+        "`",
+        "ああ、",
+    ],
+)
+def test_any_text_in_single_characters_takes_time_in_proportion(unit):
+    text = ("ああ、いいよ" + unit * 4000)[:4000]
+    began = time.perf_counter()
+    pieces = cut(text)
+    assert time.perf_counter() - began < 4, "a scan from the start for every character took a minute"
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("whole", ["&amp;", "&#12354;", "www.example.com", "http://a.jp/x?y=1", "HTTPS://A.JP", "```x"])
+@pytest.mark.parametrize(
+    "before", ["うん、", "はい。", "ああ、いいよ。", "Sure, ", "It is fine. ", "あ" * 79, "word " * 40]
+)
+def test_a_beginning_of_what_is_one_is_never_a_piece(whole, before):
+    text = f"{before}{whole} だよ。"
+    for step in (1, 2, 3, 5, 100):
+        pieces = cut(text, step)
+        assert pieces == cut(text), "how it arrives makes no difference"
+        assert any(whole in piece for piece in pieces)
 
 
 def test_text_without_marks_is_cut_at_the_ceiling():
