@@ -137,7 +137,7 @@ def test_ids_and_texts_are_unique():
 
 
 def test_no_frozen_utterance_is_close_to_what_the_prompt_shows():
-    assert close_pairs(FROZEN, shown_texts()) == []
+    assert close_pairs(FROZEN, shown_texts(), TOO_CLOSE_TO_PROMPT) == []
 
 
 def test_the_halves_are_not_close_to_each_other():
