@@ -142,7 +142,7 @@ def _search(language: str, heard: str, query: str, after: AfterResult | None = N
 
 TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
     "search_memory": (
-        Example("en", "Who painted the Mona Lisa again?", "neutral", "none", "Leonardo da Vinci painted it."),
+        Example("en", "Who invented the telephone again?", "neutral", "none", "Alexander Graham Bell invented it."),
         _search(
             "en",
             "Do you know where my cousin went to university?",
@@ -156,7 +156,7 @@ TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
             "shop talked about",
             AfterResult(_UNREACHABLE, "doubt", "Sorry, I cannot remember it right now."),
         ),
-        Example("en", "What is nine minus four?", "neutral", "none", "Nine minus four is five."),
+        Example("en", "How much is six and seven?", "neutral", "none", "Six and seven make thirteen."),
         _search("en", "Which hand do I write with?", "hand I write with"),
         Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
         _search("en", "Suggest a snack my neighbor would enjoy.", "neighbor favorite snack"),
