@@ -49,8 +49,8 @@ _NO_ECHO = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 2, "d
 TOOL_BIASES: Mapping[str, float] = {"qwen2.5-coder-0.5b-instruct-q4_k_m": 1.5}
 """By model ID: the `tool_bias` with the fewest wrong decisions on training and development utterances.
 
-Found under the shipped prompt. Many more examples answer than call, which tilts the small model. Measure again (`scripts/bench_decision`) when they
-change.
+Found under the shipped prompt. Many more examples answer than call, which tilts the small model. Measure again
+(`scripts/bench_decision`) when they change.
 """
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
