@@ -28,8 +28,8 @@ HEARS, RAISES, DEFECT, HANGS, GIVES_NOTHING, LOOPS, DEAF_VAD = 2, 3, 4, 5, 6, 7,
 HEARD = "声で話したよ"
 # Words in a reply.
 HOARSE, DEFECTIVE, STUCK, NOISE, RUNAWAY = "かぜ", "こわれ", "とまる", "ざあざあ", "えんえん"
-LLM_SECONDS = 2.6
-"""Enough for a second try, also after silence."""
+LLM_SECONDS = 4.0
+"""Enough for a second try, also after silence and on a busy machine."""
 
 
 class Ears(FakeAsr):
