@@ -85,6 +85,12 @@ def test_how_long_to_wait_is_told(status):
         ("nan", None),
         ("inf", None),
         ("soon", None),
+        ("1e400", None),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999", None),
+        ("Mon, 01 Jan 999999999999999 00:00:00 GMT", None),
+        ("Mon, 99 Foo 2024 99:99:99 +9999", None),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", 0.0),
+        (",", None),
         ("", None),
     ],
 )
@@ -211,16 +217,81 @@ def test_a_missing_model_names_those_there_are():
     assert "STACKCHAN_LLM__MODEL" in (model_missing(error, "x", []).hint or "")
 
 
+FIELDS = ["stream_options", "seed", "temperature", "enable_thinking", "max_tokens"]
+
+
 @pytest.mark.parametrize(
     ("status", "text", "field"),
     [
         (400, body("Unrecognized request argument supplied: stream_options"), "stream_options"),
+        (400, body("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."), "max_tokens"),
+        (400, body("Unsupported value: 'temperature' does not support 0.0 with this model."), "temperature"),
+        (400, body("Unknown parameter: 'seed'."), "seed"),
+        (400, body("create() got an unexpected keyword argument 'seed'"), "seed"),
+        (400, body("Additional properties are not allowed ('seed' was unexpected)"), "seed"),
+        (400, body("parameter.enable_thinking must be set to false for this call"), "enable_thinking"),
+        (400, body("The model does not support the parameter `seed`"), "seed"),
+        (400, body("stream_options is not supported"), "stream_options"),
+        (400, "unknown field: seed", "seed"),
         (422, body("seed: extra fields not permitted"), "seed"),
+        (422, json.dumps({"detail": [{"loc": ["body", "seed"], "msg": "no", "input": "x"}]}), "seed"),
         (400, body("bad", param="seed"), "seed"),
+        (400, body("bad", param="body.seed"), "seed"),
         (400, body("maximum context length; reduce seed"), None),
-        (400, body("seeds are bad"), None),
-        (500, body("seed"), None),
+        (400, body("seeds are not supported"), None),
+        (400, body("content filter: 'what is the temperature and the seed today'"), None),
+        (400, body("max_tokens is too large: 900. This model supports at most 512."), None),
+        (400, body("max_tokens must be at least 16"), None),
+        (400, body("Unsupported parameter: 'max_completion_tokens'"), None),
+        (400, body("bad", param={"seed": 1}), None),
+        (400, "[" * 100_000, None),
+        (500, body("unknown parameter: seed"), None),
     ],
 )
 def test_a_refused_field_is_recognised(status, text, field):
-    assert refused_field(status, text, ["stream_options", "seed"]) == field
+    assert refused_field(status, text, FIELDS) == field
+
+
+@pytest.mark.parametrize("said", ["unknown parameter: seed", "the temperature is not supported"])
+def test_no_field_is_refused_by_words_that_were_said(said):
+    for message in (f"blocked: {said}", f"blocked: {json.dumps(said)}", f"blocked: {said!r}"):
+        assert refused_field(400, body(message), FIELDS, private=[said]) is None
+
+
+def test_what_was_said_is_no_reason_of_the_endpoints():
+    said = "how long is your context length?"
+    error = status_error(400, {}, body(f"blocked: {said}"), ENDPOINT, private=[said])
+    assert (error.code, said in str(error)) == ("llm_refused", False)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 500, 503])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"error":' * 5000,
+        '{"error":{"message":' + "[" * 900 + "]" * 900 + "}}",
+        '{"error":{"code":' + "9" * 4000 + ',"message":{"a":1},"type":[1],"param":true}}',
+        '{"error":{"code":' + "9" * 9000 + "}}",
+        '{"detail":[1,{"loc":[[1]],"msg":{}},{"loc":[]}]}',
+        "[" * 500 + "]" * 500,
+        "\ud800\udfff",
+    ],
+)
+def test_any_odd_body_keeps_the_code_of_its_status(status, text):
+    known = {400: "llm_refused", 401: "llm_unauthorized", 404: "llm_refused", 422: "llm_refused"}
+    known |= {429: "llm_rate_limited", 500: "llm_failed", 503: "llm_overloaded"}
+    assert status_error(status, {}, text, ENDPOINT).code == known[status]
+    assert names_missing_model(status, text) is False
+
+
+def nested(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("error", [nested(900), {"message": nested(900)}, {"code": nested(900)}, {"code": 10**5000}])
+def test_an_odd_error_in_the_stream_is_a_failure(error):
+    assert stream_error(error, ENDPOINT).code == "llm_failed"

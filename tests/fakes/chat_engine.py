@@ -26,12 +26,18 @@ WITH_TOOL = LlmRequest(REQUEST.messages, answer_schema=SCHEMA, tools=(SEARCH,))
 
 
 @asynccontextmanager
-async def engine(chat: ChatServer, timeout_seconds: float = 5.0, **llm: Any) -> AsyncIterator[OpenAiChatLlm]:
+async def engine(
+    chat: ChatServer, timeout_seconds: float = 5.0, warming_timeout_seconds: float = 5.0, **llm: Any
+) -> AsyncIterator[OpenAiChatLlm]:
     """A started engine for `chat`; at the end no task and no connection is left."""
     llm = {"base_url": chat.url, "api_key": KEY, "model": "qwen-fake"} | llm
     settings = load_settings({}, llm=llm)
     made = OpenAiChatLlm(
-        resolve_endpoint(settings.llm), context_tokens=8192, timeout_seconds=timeout_seconds, connect_timeout_seconds=1
+        resolve_endpoint(settings.llm),
+        context_tokens=8192,
+        timeout_seconds=timeout_seconds,
+        connect_timeout_seconds=1,
+        warming_timeout_seconds=warming_timeout_seconds,
     )
     await made.start()
     tasks = asyncio.all_tasks()
@@ -46,7 +52,7 @@ async def engine(chat: ChatServer, timeout_seconds: float = 5.0, **llm: Any) -> 
 async def settled(tasks: set[asyncio.Task[Any]]) -> None:
     """Return when only `tasks` are left: the event loop finalises abandoned generators in its next rounds."""
     for _ in range(50):
-        if asyncio.all_tasks() == tasks:
+        if asyncio.all_tasks() <= tasks:
             return
         await asyncio.sleep(0)
     raise AssertionError(asyncio.all_tasks() - tasks)

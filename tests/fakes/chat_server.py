@@ -162,6 +162,8 @@ class ChatServer:
     url: str = ""
     """Base URL, with `/v1`."""
     models: list[str] = field(default_factory=lambda: [MODEL])
+    answer_models: Behaviour | None = None
+    """What to do instead of listing `models`."""
     key: str | None = None
     refused_fields: set[str] = field(default_factory=set)
     requests: list[Recorded] = field(default_factory=list)
@@ -238,6 +240,8 @@ class ChatServer:
         brought = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self.key is not None and brought != self.key:
             await fail(401, f"Incorrect API key provided: {brought}", code="invalid_api_key")(connection)
+        elif request.path.endswith("/models") and self.answer_models is not None:
+            await self.answer_models(connection)
         elif request.path.endswith("/models"):
             listed = [{"id": model, "object": "model"} for model in self.models]
             await connection.answer(200, json.dumps({"object": "list", "data": listed}).encode())

@@ -89,6 +89,14 @@ class ContentReader:
                     self._mode, self.whole = "over", not self._decision.called
                 continue
             tag = _ANY_TAG.search(text)
+            if self._mode == "over" and 0 <= (begin := text.find("{")) < (
+                tag.start() if tag is not None else len(text)
+            ):
+                # The first may have been a draft.
+                out += self._decision.feed(text[:begin])
+                text = text[begin:]
+                self._mode, self._object, self.whole = "object", _ObjectEnd(), False
+                continue
             keep = tag.start() if tag is not None else len(text) - _tag_beginning(text)
             out += self._text(text[:keep])
             if tag is None:

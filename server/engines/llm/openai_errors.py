@@ -230,7 +230,9 @@ def _provider_text(body: str) -> str:
     """The words of an error body: its codes and message. Of a page or anything unknown nothing is taken."""
     try:
         value: Any = json.loads(body)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return ""
+    except ValueError:
         return "" if "<" in body else body[:_LONGEST_TEXT]
     return _words(value)
 

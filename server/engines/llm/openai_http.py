@@ -99,7 +99,9 @@ async def listed_models(http: httpx2.AsyncClient, endpoint: Endpoint) -> list[st
         value = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    listed = value.get("data") if isinstance(value, dict) else None
+    listed = value.get("data", 0) if isinstance(value, dict) else 0
+    if listed is None:  # how Ollama says that it has none
+        return []
     if not isinstance(listed, list):
         return None
     names = [entry.get("id") for entry in listed if isinstance(entry, dict)]
