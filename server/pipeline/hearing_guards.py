@@ -1,8 +1,9 @@
 """Which transcriptions are not what anybody said.
 
 Speech models write words for noise and silence: loops, the hot words they were given, the stock phrases of subtitles.
-These guards catch them, and let pass what people really say (はいはい, "no no no", ありがとうございました). When in
-doubt they let pass: a wrong answer is better than a robot that does not listen. Pure; knows no engine and no turn.
+These guards catch them, and let pass what people really say (やだやだやだ, "no no no", ありがとうございました): whether
+somebody can have said it in that time counts, and how sure the model is. When in doubt they let pass: a wrong answer is
+better than a robot that does not listen. Pure; knows no engine and no turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from server.pipeline.sentences import spoken_weight
+from server.pipeline.stock_phrases import is_foreign_stock_phrase, is_stock_phrase, without_sound_notes
+from server.pipeline.visible import without_blanks
 
 Reason = Literal["empty", "repetition", "hot_words", "too_fast", "stock_phrase"]
 
@@ -33,82 +36,84 @@ class GuardRecipe:
     """The numbers of the guards. Weights are in Japanese characters, see `spoken_weight`."""
 
     repeats: tuple[tuple[int, int], ...] = ((1, 16), (4, 10), (9, 7), (60, 4))
-    """(longest unit in characters, repeats from which it is a loop). People stay below: a child's やだやだやだやだ is
-    four, a laugh is a dozen; a model that loops goes on to its token limit."""
+    """(longest unit in characters, repeats from which it may be a loop). A child says やだ a dozen times, too: it is
+    one when nobody speaks that fast, or the model is unsure."""
+    certain_times: int = 5
+    """So many times more repeats are a loop in any case: such a model goes on to its token limit."""
     repeated_share: float = 0.85
     """How much of the text the loop has to be."""
     max_weight_per_second: float = 20.0
     """Twice as fast as the fastest speakers."""
     min_fast_weight: float = 16.0
     """Shorter texts are not judged by speed: an utterance's ends are cut by the VAD."""
-    stock_weight_per_second: float = 9.0
-    """A stock phrase said faster than this was not said."""
+    plausible_weight_per_second: float = 9.0
+    """A stock phrase or a loop faster than this was not said."""
     unsure_no_speech_probability: float = 0.4
     unsure_log_probability: float = -0.7
-    """A stock phrase beyond either is the model's own, not the speaker's."""
+    """A stock phrase or a loop beyond either is the model's own, not the speaker's."""
 
 
 RECIPE = GuardRecipe()
 
-# What closes subtitles and videos in training data. Compared without spaces, marks and case, as a whole. Words that
-# people say to a robot (thank you, bye, good night) are not in it.
-_STOCK_PHRASES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"(最後まで)?(ご視聴|ご覧|ご清聴)(いただき|いただいて|くださり|頂き)?(まして)?(誠に|本当に)?ありがとうございま(した|す)",
-        r"(この動画が気に入ったら|よろしければ)?(ぜひ)?(チャンネル|高評価).{0,12}(登録|高評価).{0,12}(お願い|よろしく).{0,8}",
-        r"(チャンネル登録|高評価)(をお願いします|お願いします|よろしくお願いします|してね|してください)",
-        r"(それでは)?(また)?次(回)?の動画で(また)?(お会いしましょう|会いましょう)",
-        r"字幕(視聴|制作|作成|翻訳|協力)?(ありがとうございました|by.{0,30}|.{0,16}(会社|協会|チーム|コミュニティ))",
-        r"(thankyou|thanks)(somuch|verymuch)?for(watching|viewing|listening)(tothisvideo|thisvideo|thevideo)?",
-        r"(please|dontforgetto|pleasedontforgetto)?(likeand|likeshareand)?subscribe(to(my|our|the)channel)?",
-        r"(seeyou|illseeyou)(guys)?inthenext(video|one|episode)",
-        r"(subtitles?|captions?|transcri(bed|ption)|translat(ed|ion))(by|providedby).{0,40}",
-        r"subtitlesbytheamaraorgcommunity",
-        r"(wwwmooji|amara)org.{0,20}",
-    )
-)
-# What a subtitle writes for a sound: (拍手), [Music]. Between two ♪ stands what somebody sang.
-_SOUND_NOTE = re.compile(r"[(（\[【＜<〈*].{0,40}?[)）\]】＞>〉*]")
+_LATIN = r"a-zà-öø-ÿ"
+_JAPANESE = r"\u3040-\u30ff\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff"
+# The letters a text in this language has. Others are unknown, and then every script is one of them.
+_SCRIPTS = {"ja": _JAPANESE + _LATIN, "en": _LATIN}
 # No utterance has more; longer texts are not even looked at.
 _MAX_CHARACTERS = 4000
 
 
-def why_not_believed(hearing: Hearing, hot_words: Sequence[str] = (), recipe: GuardRecipe = RECIPE) -> Reason | None:
-    """Why this text was not said; None when it may have been. `hot_words`: what the model was told to expect."""
+def why_not_believed(
+    hearing: Hearing,
+    hot_words: Sequence[str] = (),
+    recipe: GuardRecipe = RECIPE,
+    *,
+    languages: Sequence[str] = ("ja", "en"),
+) -> Reason | None:
+    """Why this text was not said; None when it may have been. `hot_words`: what the model was told to expect;
+    `languages`: ISO 639-1, what may be spoken."""
     if len(hearing.text) > _MAX_CHARACTERS:
         return "too_fast"
-    core = _core(_SOUND_NOTE.sub("", hearing.text))
+    core = _core(without_sound_notes(hearing.text))
     if not core:
         return "empty"
-    if _is_loop(core, recipe):
+    weight = spoken_weight(core)
+    pace = weight / max(hearing.seconds, 0.1)
+    if weight >= recipe.min_fast_weight and pace > recipe.max_weight_per_second:
+        return "repetition" if _is_loop(core, recipe) else "too_fast"
+    doubtful = (
+        hearing.no_speech_probability > recipe.unsure_no_speech_probability
+        or hearing.average_log_probability < recipe.unsure_log_probability
+        or pace > recipe.plausible_weight_per_second
+    )
+    if _is_loop(core, recipe, 1 if doubtful else recipe.certain_times):
         return "repetition"
     if _is_only(core, hot_words):
         return "hot_words"
-    weight = spoken_weight(hearing.text)
-    pace = weight / max(hearing.seconds, 0.1)
-    if weight >= recipe.min_fast_weight and pace > recipe.max_weight_per_second:
-        return "too_fast"
-    unsure = (
-        hearing.no_speech_probability > recipe.unsure_no_speech_probability
-        or hearing.average_log_probability < recipe.unsure_log_probability
-        or pace > recipe.stock_weight_per_second
-    )
-    if unsure and any(phrase.fullmatch(core) for phrase in _STOCK_PHRASES):
+    if (doubtful and is_stock_phrase(core)) or is_foreign_stock_phrase(core) or _is_in_other_scripts(core, languages):
         return "stock_phrase"
     return None
 
 
+def _is_in_other_scripts(core: str, languages: Sequence[str]) -> bool:
+    """Whether no letter is of a script that these languages have: nobody asked for subtitles in Russian."""
+    if not all(language in _SCRIPTS for language in languages):
+        return False
+    own = "".join(_SCRIPTS[language] for language in languages)
+    return any(map(str.isalpha, core)) and re.search(f"[{own}0-9]", core) is None
+
+
 def _core(text: str) -> str:
     """Letters and digits alone, in one form and case."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", without_blanks(text)).casefold()
     return "".join(character for character in folded if character.isalnum())
 
 
-def _is_loop(core: str, recipe: GuardRecipe) -> bool:
-    """Whether one unit, said over and over, is almost all of the text."""
+def _is_loop(core: str, recipe: GuardRecipe, times: int = 1) -> bool:
+    """Whether one unit, said over and over, is almost all of the text. `times`: more often than usual."""
     first = 1
-    for longest, needed in recipe.repeats:
+    for longest, repeats in recipe.repeats:
+        needed = repeats * times
         for unit in range(first, min(longest, len(core) // needed) + 1):
             run = _longest_run(core, unit)
             if run >= unit * needed and run >= recipe.repeated_share * len(core):
