@@ -56,6 +56,7 @@ async def hear(
             average_log_probability=_number(transcription.average_log_probability),
         ),
         hot_words,
+        languages=persona.languages,
     )
     if reason is not None:
         trace.facts["asr_dropped"] = reason
