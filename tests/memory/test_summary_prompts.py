@@ -128,8 +128,10 @@ def test_no_more_than_asked_for_is_kept() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nothing", "{", "[]", '{"memories":5}', '{"memories":[5]}', '{"memories":[{"topic":"x"}]}', "{}", "{" * 5000]
-    + [json.dumps({"memories": [written(summary=" ")]})],
+    [
+        *("", "nothing", "{", "[]", '{"memories":5}', '{"memories":[5]}', '{"memories":[{"topic":"x"}]}', "{}"),
+        *("{" * 5000, json.dumps({"memories": [written(summary=" ")]})),
+    ],
 )
 def test_what_is_no_answer_is_told_without_its_words(text: str) -> None:
     with pytest.raises(LlmError) as raised:
