@@ -29,6 +29,10 @@ code into a status (see `api/problems.py`).
 
 from __future__ import annotations
 
+import re
+
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
 
 class StackChanError(Exception):
     """Base of all: `code` for machines, `message` for people, `hint` for what to do next."""
@@ -40,7 +44,8 @@ class StackChanError(Exception):
         self, message: str, *, code: str | None = None, retryable: bool | None = None, hint: str | None = None
     ) -> None:
         super().__init__(message)
-        self.code = code or self.default_code
+        # An engine from elsewhere may give anything; a code stands in logs, metrics and the database, and is no text.
+        self.code = code if isinstance(code, str) and _CODE.fullmatch(code) else self.default_code
         self.message = message
         self.retryable = self.default_retryable if retryable is None else retryable
         self.hint = hint
