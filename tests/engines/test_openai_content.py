@@ -71,6 +71,11 @@ def test_prose_streams_from_the_end_of_its_first_sentence():
     assert reader.finish() == []
 
 
+def test_prose_without_sentences_streams_too():
+    reader = ContentReader(())
+    assert sum(len(text_of(reader.feed("ああ "))) for _ in range(100)) == 300
+
+
 @pytest.mark.parametrize("data", ['{"emotion":"sad","reply":"え"}', "```json\n{}\n```"])
 def test_prose_from_a_brace_on_waits_for_its_end(data):
     reader = ContentReader(())

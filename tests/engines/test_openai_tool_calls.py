@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -138,6 +140,15 @@ def test_arguments_that_are_nearly_right_are_mended(written, expected):
 def test_arguments_in_the_notation_of_python_are_read(value):
     assert read_arguments(repr(value), SEARCH) == value
     assert read_arguments(f"{repr(value)[:-1]},}}", SEARCH) == value
+
+
+@pytest.mark.parametrize("odd", ["\\'", "'", '"', '\\"', ", ", "\\", "'a':", "{'"])
+@pytest.mark.parametrize("quote", ["'", '"', ""])
+def test_arguments_in_broken_notation_take_no_time(odd, quote):
+    begun = time.process_time()
+    with suppress(LlmError):
+        merged(piece(0, "c", "remind", "{" + quote + odd * (60_000 // len(odd))))
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("written", ["{query: 猫}", "[1, 2]", "{{}", '["猫"]', "{" * 5000])

@@ -32,6 +32,7 @@ _OBJECT_START = re.compile(r"(?:```[a-zA-Z]{0,20}\s{0,8})?\{")
 _MAYBE_OBJECT_START = re.compile(r"`{1,2}|```[a-zA-Z]{0,20}\s{0,8}")
 _STRUCTURE = re.compile(r'["\\{}\[\]]')
 _SENTENCE_END = re.compile(r"[。！？!?\n]|\.\s")
+_LONG_SENTENCE_CHARACTERS = 200
 # What a draft of an answer, or a call, may begin with: prose from there on waits.
 _DATA_START = re.compile(r"[{`]")
 MAX_CALLS = 32
@@ -46,9 +47,9 @@ class ContentReader:
     """Feed content; get the answer's text as soon as it surely is that, and whole tool calls.
 
     An answer in JSON streams, and tags inside its object are its text. Prose streams from the end of its first
-    sentence, so that a turn that ends early has it; from a brace or a back-quote on it waits for its end. It may turn
-    out to be thinking whose opening tag the template had already written: a lone `</think>` drops what was not given
-    yet, and is passed on as text after what was. Who reads an answer has to drop what stands before that tag.
+    sentence or 200 characters, so that a turn that ends early has it; from a brace or a back-quote on it waits for its
+    end. It may turn out to be thinking whose opening tag the template had already written: a lone `</think>` drops what
+    was not given yet, and is passed on as text after what was. Who reads an answer has to drop what stands before it.
     """
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
@@ -173,7 +174,8 @@ class ContentReader:
         ready = (
             self._held[: data.start()] if data is not None and len(self._held) < _MAX_HELD_CHARACTERS else self._held
         )
-        if not ready.strip() or not (self._given or _SENTENCE_END.search(ready)):
+        certain = self._given or len(ready) > _LONG_SENTENCE_CHARACTERS or _SENTENCE_END.search(ready)
+        if not ready.strip() or not certain:
             return []
         self._held, self._given = self._held[len(ready) :], True
         return [LlmText(ready)]

@@ -30,10 +30,12 @@ _EVENT_BYTES = 1024**2
 # A connection whose answer was read to its end can be used again; waiting long for that end is not worth it.
 _DRAIN_SECONDS = 0.05
 _MAX_CALL_CHARACTERS = 65_536
-# Where Python's notation differs from JSON: single quotes, constants, a comma at the end. Texts in double quotes and
-# brackets are passed over. Python's own parser takes more than JSON has, and does not survive deep nesting.
+# Where Python's notation differs from JSON: single quotes, constants, a comma at the end. Texts in double quotes are
+# passed over, and a text without its end in one go. Python's own parser takes more than JSON has, and does not survive
+# deep nesting.
 _PYTHON = re.compile(
-    r"""'(?P<text>(?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|\b(?P<word>True|False|None)\b|,(?=\s*[}\]])""", re.DOTALL
+    r"""'(?P<text>(?:[^'\\]|\\.)*)(?P<end>'?)|"(?:[^"\\]|\\.)*"?|\b(?P<word>True|False|None)\b|,(?=\s*[}\]])""",
+    re.DOTALL,
 )
 
 Chunk = Mapping[str, Any]
@@ -357,7 +359,7 @@ def _as_json(found: re.Match[str]) -> str:
     """One token of Python's notation in JSON's."""
     if found["word"]:
         return {"True": "true", "False": "false", "None": "null"}[found["word"]]
-    if found["text"] is None:
+    if not found["end"]:
         return "" if found[0].startswith(",") else found[0]
     return '"' + re.sub(r"""\\.|\"""", _escaped_for_json, found["text"], flags=re.DOTALL) + '"'
 
