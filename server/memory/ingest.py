@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
@@ -48,7 +48,11 @@ class IngestLimits:
 
 
 class Ingestor:
-    """`segmenting` None: what suits the embedding model."""
+    """`segmenting` None: what suits the embedding model.
+
+    `after_asking`: called when a job has used the language model, as to read the conversation's prompt back into a
+    cache that holds only one. Not when a turn broke the job off: it reads its own prompt then.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Ingestor:
         *,
         clock: Clock,
         segmenting: SegmentRecipe | None = None,
+        after_asking: Callable[[], Awaitable[None]] | None = None,
         limits: IngestLimits = IngestLimits(),
     ) -> None:
         self._databases = databases
@@ -68,6 +73,7 @@ class Ingestor:
         self._clock = clock
         self._segmenting = segmenting or recipe_for(embedding.fingerprint.model)
         self._limits = limits
+        self._after_asking = after_asking
 
     async def ingest(self, job: Job) -> None:
         """Take in what is over of the session `job.subject`; what is still open waits for its end in the same job.
@@ -83,9 +89,12 @@ class Ingestor:
             more = len(exchanges) == _EXCHANGES_LIMIT
             ended = not more and (session.closed_at is not None or over_at <= self._clock())
             taken = 0
+            asked = False
             for part in await self._segments(exchanges, ended=ended):
-                await self._take_in(job, part)
+                asked = await self._take_in(job, part) or asked
                 taken += len(part)
+            if asked and self._after_asking is not None:
+                await self._after_asking()
             if taken < len(exchanges) or more:
                 again_at = self._clock() if more and taken else over_at
         async with self._databases.world() as db:
@@ -102,13 +111,15 @@ class Ingestor:
         cut = closed_segments(vectors, self._segmenting, ended=ended, breaks=breaks)
         return [exchanges[part.start : part.stop] for part in cut]
 
-    async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> None:
+    async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> bool:
+        """Whether the summarizer was asked."""
         proposals: list[Proposal] = []
-        if not is_filler([one.user.text for one in part]):
+        if asked := not is_filler([one.user.text for one in part]):
             recalled = _recalled(part)
             proposals = [_proposal(part, draft, problems, recalled) for draft, problems in await self._drafts(part)]
         hold = holding(job, self._clock, self._limits.lease_seconds)
         await self._keeper.keep(job.subject, [one.turn_id for one in part], proposals, hold)
+        return asked
 
     async def _drafts(self, part: Sequence[OpenExchange]) -> list[tuple[Draft, Problems]]:
         """The memories of a segment with what in them was not said, after one chance to put it right."""

@@ -192,6 +192,20 @@ async def test_recalled_words_are_never_shown_to_the_summarizer(tmp_path: Path) 
         assert robot.source_turn_id not in sources
 
 
+async def test_who_shares_the_model_is_told_when_it_was_used(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        told: list[int] = []
+
+        async def read_back() -> None:
+            told.append(len(home.summarizer.requests))
+
+        home.ingestor._after_asking = read_back
+        await home.talk("おはよう")
+        assert told == []
+        await home.talk("猫のコムギが家に来た")
+        assert told == [1]
+
+
 async def test_private_words_stay_apart_from_the_house(tmp_path: Path) -> None:
     async with house(tmp_path, summaries) as home:
         said = "富士通のパソコンは二万五千円だったんだよね"
@@ -242,6 +256,17 @@ async def test_forgetting_leaves_nothing_to_find(tmp_path: Path) -> None:
         assert len(home.summarizer.requests) == requests
         assert files_with(tmp_path, "富士通", "25,000", "二万五千") == [], "while the server runs"
     assert files_with(tmp_path, "富士通", "25,000", "二万五千") == [], "after it stopped"
+
+
+async def test_a_turn_alone_can_be_forgotten_as_the_request_itself_when_it_has_ended(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        session_id = await home.open_session()
+        calls = [{"name": "forget_memory", "arguments": {"query": "富士通のパソコン"}}]
+        turn_id = await home.say(session_id, "富士通のパソコンのことは忘れて", "忘れたよ", tool_calls=calls)
+        forgotten = await home.keeper.forget([], also_turn_ids=[turn_id])
+        await home.worker.idle()
+        assert forgotten.still_found == ()
+        assert files_with(tmp_path, "富士通") == []
 
 
 async def test_forgetting_what_is_not_there_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""What becomes of a new memory beside older ones: contradiction first, then repetition."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from server.memory.contradiction import (
+    NARROW_COSINES,
+    WIDE_COSINES,
+    Decision,
+    KeepRecipe,
+    Proposal,
+    decide,
+    recipe_for,
+    same_names,
+)
+from server.storage.memory_records import Memory, NewMemory
+
+pytestmark = pytest.mark.unit
+RECIPE = KeepRecipe("test", duplicate=0.9, same_matter=0.7, corrected=0.5)
+NOON = dt.datetime(2026, 11, 30, 3, tzinfo=dt.UTC)
+
+
+def new(summary: str, *entities: str, turn: int = 100, **changes: Any) -> NewMemory:
+    fields: dict[str, Any] = {
+        "memory_id": "mem_" + "Z" * 26,
+        "topic": "話",
+        "summary": summary,
+        "entities": entities,
+        "memory_type": "fact",
+        "occurred_at": NOON,
+        "zone": "Asia/Tokyo",
+        "language": "ja",
+        "speakers": (),
+        "confidence": "said",
+        "importance": 3,
+        "persona_id": "tester",
+        "channel_id": "stackchan:desk",
+        "visibility": "house",
+        "source_turn_ids": (turn,),
+    }
+    return NewMemory(**fields | changes)
+
+
+def old(number: int, summary: str, *entities: str, **changes: Any) -> Memory:
+    written = new(summary, *entities, turn=number, **changes)
+    return Memory(
+        **{name: getattr(written, name) for name in written.__slots__ if name != "memory_id"},
+        memory_id=name_of(number),
+        status="active",
+        superseded_by=None,
+        index_state="indexed",
+        revision=1,
+        attempts=0,
+        error=None,
+        created_at=NOON,
+        updated_at=NOON,
+    )
+
+
+def name_of(number: int) -> str:
+    return f"mem_{number:026d}"
+
+
+PRICE = old(1, "PCは30,000円。", "PC")
+
+
+@pytest.mark.parametrize(
+    ("summary", "entities", "cosine", "expected"),
+    [
+        ("PCは25,000円。", ("PC",), 0.8, Decision(supersedes=(name_of(1),))),
+        ("PCは25,000円。", ("ＰＣ",), 0.8, Decision(supersedes=(name_of(1),))),
+        ("PCは三万円。", ("PC",), 0.95, Decision(repeats=name_of(1))),
+        ("PCは三万円。", ("PC", "富士通"), 0.95, Decision(repeats=name_of(1))),
+        ("PCは三万円。", ("PC",), 0.8, Decision()),
+        ("PCは三万円で2台。", ("PC",), 0.95, Decision()),
+        ("PCは30,000円ではない。", ("PC",), 0.95, Decision(supersedes=(name_of(1),))),
+        ("PCは25,000円。", ("PC",), 0.6, Decision()),
+        ("机は25,000円。", ("机",), 0.95, Decision()),
+        ("PCは16GB。", ("PC",), 0.95, Decision()),
+    ],
+)
+def test_a_number_or_a_negation_contradicts_and_sameness_repeats(
+    summary: str, entities: tuple[str, ...], cosine: float, expected: Decision
+) -> None:
+    assert decide(Proposal(new(summary, *entities)), [(PRICE, cosine)], RECIPE) == expected
+
+
+def test_two_visits_on_two_days_are_two_events() -> None:
+    first = old(1, "2026年11月3日に京都へ行った。", "京都", memory_type="episode")
+    second = new("2026年11月20日に京都へ行った。", "京都", memory_type="episode")
+    assert decide(Proposal(second), [(first, 0.95)], RECIPE) == Decision()
+    assert decide(Proposal(second, corrects=True), [(first, 0.95)], RECIPE) == Decision(supersedes=(name_of(1),))
+
+
+def test_a_plan_on_another_day_replaces_the_plan() -> None:
+    first = old(1, "引っ越しは2026年12月3日。", "引っ越し", memory_type="decision")
+    moved = new("引っ越しは2026年12月10日。", "引っ越し", memory_type="decision")
+    assert decide(Proposal(moved), [(first, 0.9)], RECIPE) == Decision(supersedes=(name_of(1),))
+
+
+def test_a_correction_means_the_one_thing_that_it_differs_from() -> None:
+    candidates = [(old(1, "PCを買った。", "PC"), 0.68), (old(2, "PCは30,000円。", "PC"), 0.6)]
+    said = Proposal(new("PCは25,000円。", "PC"), corrects=True)
+    assert decide(said, candidates, RECIPE) == Decision(supersedes=(name_of(2),))
+    assert decide(Proposal(said.memory), candidates, RECIPE) == Decision()
+
+
+def test_what_was_recalled_is_what_a_correction_is_about() -> None:
+    said = new("25,000円だった。")
+    assert decide(Proposal(said, True, (name_of(1),)), [(PRICE, 0.1)], RECIPE) == Decision(supersedes=(name_of(1),))
+    assert decide(Proposal(said, True), [(PRICE, 0.1)], RECIPE) == Decision()
+    assert decide(Proposal(said, False, (name_of(1),)), [(PRICE, 0.1)], RECIPE) == Decision()
+
+
+def test_a_correction_that_says_the_same_again_is_a_repetition() -> None:
+    said = Proposal(new("PCは三万円。", "PC"), corrects=True)
+    assert decide(said, [(PRICE, 0.95)], RECIPE) == Decision(repeats=name_of(1))
+
+
+def test_what_comes_late_is_history() -> None:
+    late = Proposal(new("PCは25,000円。", "PC", turn=0))
+    assert decide(late, [(PRICE, 0.8)], RECIPE) == Decision(superseded_by=name_of(1))
+
+
+def test_every_old_price_is_replaced() -> None:
+    candidates = [(PRICE, 0.8), (old(2, "PCの値段は三万円。", "PC"), 0.9)]
+    decision = decide(Proposal(new("PCは25,000円。", "PC")), candidates, RECIPE)
+    assert decision.supersedes == (name_of(2), name_of(1))
+
+
+def test_nothing_near_is_new() -> None:
+    assert decide(Proposal(new("猫が来た。", "猫")), [], RECIPE) == Decision()
+
+
+def test_names_are_the_same_when_one_names_nothing_more() -> None:
+    one = new("x", "PC", "富士通")
+    assert same_names(one, new("x", "ｐｃ"))
+    assert same_names(new("x"), new("x"))
+    assert not same_names(one, new("x"))
+    assert not same_names(one, new("x", "PC", "机"))
+
+
+def test_each_kind_of_model_has_its_recipe() -> None:
+    assert recipe_for("multilingual-e5-small-q4") is NARROW_COSINES
+    assert recipe_for("Qwen/Qwen3-Embedding-0.6B") is WIDE_COSINES
+    assert WIDE_COSINES.duplicate == 0.92
