@@ -33,16 +33,16 @@ class HotWords:
     async def near(self, said: Iterable[str], query: SearchQuery, *, limit: int = MOST_HOT_WORDS) -> tuple[str, ...]:
         """Names for the next utterance, most relevant first.
 
-        `said`: the last things the user said in this session, oldest first; nothing yet: the newest memories tell.
+        `said`: the last things the user said in this session, oldest first; with nothing said or found the newest
+        memories tell.
         `query` says who speaks, when and where; its text is not used. A memory that cannot be reached gives none.
         """
         text = "\n".join(words for words in said if words.strip())
         try:
             memory_ids = await self._nearest(text, query) if text else []
-            if len(memory_ids) < _MEMORIES:
-                memory_ids += [one for one in await self._newest(query) if one not in memory_ids]
+            memory_ids = memory_ids or await self._newest(query)
             async with self._open_world() as db:
-                names = await memory_lookup.entities_near(db, memory_ids[:_MEMORIES], limit=4 * limit)
+                names = await memory_lookup.entities_near(db, memory_ids, limit=4 * limit)
         except StackChanError as error:
             _log.warning("no hot words: %s", error.code)
             return ()

@@ -80,12 +80,9 @@ class Indexer:
         async with self._databases.world(write=False) as db:
             counted = (await memory_lookup.counts(db)).memories
         total = sum(count for status, count in counted.items() if status != "forgotten")
-        async with self._databases.world() as db:
-            # First: if the rebuild is broken off, its memories are not taken for indexed.
-            after = ""
-            while page := await memory_lookup.page(db, after=after):
-                await memories.queue_index(db, [memory.memory_id for memory in page], now=self._clock())
-                after = page[-1].memory_id
+        # First: if the rebuild is broken off, its memories are not taken for indexed.
+        async for page in self._pages():
+            await self._queue([memory.memory_id for memory in page])
         return await write_anew(index, self._batches(total, progress))
 
     async def reconcile(self) -> Reconciled:
@@ -93,27 +90,18 @@ class Indexer:
         index = self._usable()
         there = await index.ids()
         known: set[str] = set()
-        missing: list[str] = []
-        async with self._databases.world() as db:
-            after = ""
-            while page := await memory_lookup.page(db, after=after):
-                after = page[-1].memory_id
-                known |= {memory.memory_id for memory in page}
-                missing += [
-                    one.memory_id for one in page if one.memory_id not in there and one.index_state == "indexed"
-                ]
-            await memories.queue_index(db, missing, now=self._clock())
+        queued = 0
+        async for page in self._pages():
+            known |= {memory.memory_id for memory in page}
+            missing = [one.memory_id for one in page if one.memory_id not in there and one.index_state == "indexed"]
+            await self._queue(missing)
+            queued += len(missing)
         await index.delete(there - known)
-        return Reconciled(len(missing), len(there - known))
+        return Reconciled(queued, len(there - known))
 
     async def _batches(self, total: int, progress: Progress | None) -> AsyncIterator[Sequence[IndexPoint]]:
-        after, written = "", 0
-        while True:
-            async with self._databases.world(write=False) as db:
-                batch = await memory_lookup.page(db, after=after, limit=_BATCH)
-            if not batch:
-                return
-            after = batch[-1].memory_id
+        written = 0
+        async for batch in self._pages():
             vectors = await self._embedding.embed_documents([memory_text(memory) for memory in batch])
             yield [index_point(memory, vector) for memory, vector in zip(batch, vectors, strict=True)]
             # Reached when they are written.
@@ -127,6 +115,22 @@ class Indexer:
             written += len(batch)
             if progress is not None:
                 progress(written, total)
+
+    async def _pages(self) -> AsyncIterator[Sequence[Memory]]:
+        """All memories that are not forgotten, a few at a time: nobody's writing waits for the whole."""
+        after = ""
+        while True:
+            async with self._databases.world(write=False) as db:
+                page = await memory_lookup.page(db, after=after, limit=_BATCH)
+            if not page:
+                return
+            after = page[-1].memory_id
+            yield page
+
+    async def _queue(self, memory_ids: Sequence[str]) -> None:
+        if memory_ids:
+            async with self._databases.world() as db:
+                await memories.queue_index(db, memory_ids, now=self._clock())
 
     def _usable(self) -> MemoryIndex:
         if self.index is None:

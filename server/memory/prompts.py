@@ -20,8 +20,8 @@ from server.storage.recall_tables import MemoryType
 
 MOST_MEMORIES = 3
 """Of one segment."""
-_USER_CHARACTERS = 400
-_ROBOT_CHARACTERS = 120
+_CHARACTERS = {"ja": (240, 80), "en": (500, 160)}
+"""Of an utterance, the user's and the robot's: six exchanges, prompt and answer fit into 4,096 tokens."""
 _TOPIC_CHARACTERS = 40
 _SUMMARY_CHARACTERS = 240
 _ENTITY_CHARACTERS = 40
@@ -181,15 +181,16 @@ def repair_request(request: LlmRequest, reply: str, wrong: Sequence[str], langua
 def transcript(exchanges: Sequence[SpokenExchange], language: str) -> str:
     """The exchanges as lines, numbered from 1; a day is named when it begins, and beside words like 昨日."""
     date, user, robot = _NAMES[prompt_language(language)]
+    of_user, of_robot = _CHARACTERS[prompt_language(language)]
     lines: list[str] = []
     day: dt.date | None = None
     for number, one in enumerate(exchanges, start=1):
         if one.on != day:
             day = one.on
             lines.append(f"{date}: {day_text(day, day, language)}")
-        lines.append(f"{number} {user}: {explained(_line(one.user, _USER_CHARACTERS), one.on, language)}")
+        lines.append(f"{number} {user}: {explained(_line(one.user, of_user), one.on, language)}")
         if one.robot:
-            lines.append(f"{number} {robot}: {_line(one.robot, _ROBOT_CHARACTERS)}")
+            lines.append(f"{number} {robot}: {_line(one.robot, of_robot)}")
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from ulid import ULID
 
 from server.errors import StackChanError
 from server.memory.leases import Clock, LeaseLost
-from server.storage import jobs, memories, memory_lookup
+from server.storage import jobs, memories, memory_lookup, segments
 from server.storage.database import Databases
 from server.storage.memory_records import Job, MemoryCounts
 from server.storage.recall_tables import JobKind
@@ -27,6 +27,7 @@ Work = Callable[[Job], Awaitable[None]]
 
 _SLEEP_LIMIT_SECONDS = 60.0
 """Nothing is missed for longer, even if nobody calls `wake`."""
+_RESUMED_LIMIT = 1_000
 _log = logging.getLogger(__name__)
 
 
@@ -131,11 +132,22 @@ class MemoryWorker:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
-        """Begin, with what a killed worker had in hand back in line; how much that was."""
+        """Begin, with what a killed worker had in hand, and what waits without a job, in line; how much that was."""
+        now = self._clock()
         async with self._databases.world() as db:
-            released = await jobs.release_leases_of_dead(db, living_owner_prefix=self.boot)
+            resumed = await jobs.release_leases_of_dead(db, living_owner_prefix=self.boot)
+            waiting: list[tuple[JobKind, str]] = [
+                ("ingest", session_id) for session_id in await segments.sessions_with_open_exchanges(db)
+            ]
+            waiting += [("index", one.memory_id) for one in await memory_lookup.pending_index(db, _RESUMED_LIMIT)]
+            for kind, subject in waiting:
+                # One that was given up stays so until somebody asks.
+                if await jobs.find(db, kind, subject) is None:
+                    await jobs.enqueue(db, kind, subject, now=now)
+                    resumed += 1
         self._task = asyncio.create_task(self._run(), name="memory-worker")
-        return released
+        self._task.add_done_callback(_tell_death)
+        return resumed
 
     async def close(self) -> None:
         """Stop; the job in hand goes back in line. Safe to call twice and before `start`."""
@@ -287,3 +299,8 @@ class MemoryWorker:
 
 def _count(tally: dict[JobKind, int], kind: JobKind) -> None:
     tally[kind] = tally.get(kind, 0) + 1
+
+
+def _tell_death(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("the memory worker has died; memories wait for the next start", exc_info=error)

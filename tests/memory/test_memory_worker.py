@@ -168,6 +168,26 @@ async def test_what_a_killed_worker_had_in_hand_is_taken_up_at_start(tmp_path: P
         assert len(await home.memories()) == 1
 
 
+async def test_what_waits_without_a_job_is_found_at_start_and_what_was_given_up_stays(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.worker.close()
+        given_up, with_job, without = [await home.open_session(channel_id=f"stackchan:{number}") for number in range(3)]
+        for number, session_id in enumerate((given_up, with_job, without)):
+            await home.say(session_id, f"猫のコムギ{number}が来た", channel_id=f"stackchan:{number}")
+        async with home.databases.world() as db:
+            await jobs.cancel(db, ["ingest"], without)
+            for _ in range(jobs.RETRY.park_after_attempts):
+                job = await jobs.lease(db, owner="test", now=home.at + dt.timedelta(days=1), lease_seconds=60)
+                assert job is not None
+                assert job.subject == given_up
+                assert await jobs.fail(db, job, "x", now=home.at)
+        assert await home.worker.start() == 1
+        await home.worker.idle()
+        states = [await find(home, "ingest", session_id) for session_id in (given_up, with_job, without)]
+        # The open ends of the others wait for their sessions to be over.
+        assert [job.state for job in states if job is not None] == ["parked", "queued", "queued"]
+
+
 async def test_the_open_end_of_a_session_waits_for_its_idle_time(tmp_path: Path) -> None:
     async with house(tmp_path, summaries) as home:
         session_id = await home.open_session()
