@@ -34,8 +34,8 @@ class HotWords:
         """Names for the next utterance, most relevant first.
 
         `said`: the last things the user said in this session, oldest first; with nothing said or found the newest
-        memories tell.
-        `query` says who speaks, when and where; its text is not used. A memory that cannot be reached gives none.
+        memories tell. `query` says who speaks, when and where; its text is not used. A memory that cannot be reached
+        gives none.
         """
         text = "\n".join(words for words in said if words.strip())
         try:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from server.engines.base import EmbeddingEngine
-from server.errors import MemoryIndexError, NotFoundError, StorageError
+from server.errors import MemoryIndexError, NotFoundError, StackChanError, StorageError
 from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_for
 from server.memory.index.base import MemoryIndex
 from server.memory.leases import Clock, Hold, finish
@@ -126,9 +126,8 @@ class Keeper:
             async with self._databases.world() as db:
                 await forgetting.forget(db, reached, now=self._clock())
             await self._remove_points(reached.memory_ids)
-            for tell in self._on_forgotten:
-                await tell(reached)
-            return Forgotten(reached, await self._still_found(reached, before))
+            copies = await self._tell(reached)
+            return Forgotten(reached, (*await self._still_found(reached, before), *copies))
 
     async def reapply(self) -> Forgetting:
         """At start, after a restore, import or rebuild: forget again what was forgotten and has come back."""
@@ -139,8 +138,7 @@ class Keeper:
                 reached = await forgetting.reapply(db, stones, now=self._clock())
             if reached.memory_ids or reached.blanked_source_turn_ids:
                 _log.warning("forgotten again: %d memories", len(reached.memory_ids))
-                for tell in self._on_forgotten:
-                    await tell(reached)
+                await self._tell(reached)
             # Of all tombstones: the index may be older than the database.
             await self._remove_points([stone.memory_id for stone in stones if stone.memory_id is not None])
             return reached
@@ -169,6 +167,17 @@ class Keeper:
                 await memories.supersede(db, old, newer, now=now)
                 superseded[old] = newer
         return replace(kept, added=(*kept.added, new.memory_id), superseded=superseded)
+
+    async def _tell(self, reached: Forgetting) -> list[str]:
+        """Have the copies elsewhere removed; those that could not be."""
+        left = []
+        for remove in self._on_forgotten:
+            try:
+                await remove(reached)
+            except (StackChanError, OSError) as error:
+                _log.error("a copy of what was forgotten could not be removed", exc_info=error)
+                left.append(f"copy: {getattr(error, 'code', type(error).__name__)}")
+        return left
 
     async def _remove_points(self, memory_ids: Sequence[str]) -> None:
         """At once where it can be; the `unindex` jobs do it again."""

@@ -17,6 +17,7 @@ from server.engines.base import LlmMessage, LlmRequest
 from server.errors import LlmError
 from server.memory.said_days import day_text, explained
 from server.storage.recall_tables import MemoryType
+from server.storage.words import entity_key
 
 MOST_MEMORIES = 3
 """Of one segment."""
@@ -27,6 +28,10 @@ _SUMMARY_CHARACTERS = 240
 _ENTITY_CHARACTERS = 40
 _MOST_ENTITIES = 6
 _MAX_TOKENS = 600
+_NOBODY = frozenset(
+    map(entity_key, ("user", "the user", "robot", "I", "me", "人", "ユーザー", "ロボット", "私", "僕", "俺"))
+)
+"""What a summarizer calls the speakers by itself: no names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +228,9 @@ def _draft(written: dict[str, Any], exchanges: int) -> Draft:
         memory_type=cast(MemoryType, memory_type) if memory_type in get_args(MemoryType) else "fact",
         topic=topic[: 2 * _TOPIC_CHARACTERS],
         summary=summary[: 2 * _SUMMARY_CHARACTERS],
-        entities=tuple(name for name in dict.fromkeys(names) if name)[:_MOST_ENTITIES],
+        entities=tuple(name for name in dict.fromkeys(names) if name and entity_key(name) not in _NOBODY)[
+            :_MOST_ENTITIES
+        ],
         importance=min(5, max(1, importance)) if type(importance) is int else 3,
     )
 

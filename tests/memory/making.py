@@ -27,7 +27,7 @@ from server.engines.base import (
 from server.events import Samples
 from server.memory.contradiction import KeepRecipe
 from server.memory.index.base import MemoryIndex
-from server.memory.index.factory import open_index
+from server.memory.index.factory import IndexKind, open_index
 from server.memory.indexer import Indexer
 from server.memory.ingest import Ingestor
 from server.memory.keeper import Keeper
@@ -254,10 +254,12 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path, summaries: Summaries, **worker: Any) -> AsyncIterator[House]:
+async def house(
+    folder: Path, summaries: Summaries, *, backend: IndexKind = "local", **worker: Any
+) -> AsyncIterator[House]:
     """A house with its worker running."""
     async with await Databases.open(folder, "home") as databases:
-        index = open_index("local", folder / "worlds" / "home" / "index", DIMENSIONS, WordVectors.fingerprint)
+        index = open_index(backend, folder / "worlds" / "home" / "index", DIMENSIONS, WordVectors.fingerprint)
         await index.open()
         made = House(databases, index, Summarizer(summaries), **worker)
         await made.worker.start()

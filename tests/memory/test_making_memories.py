@@ -14,7 +14,7 @@ import pytest
 from server.engines.base import LlmRequest
 from server.errors import NotFoundError, StorageError
 from server.memory.indexer import Indexer, index_point
-from server.storage import forgetting, jobs, memories, segments, word_index
+from server.storage import forgetting, jobs, memories, segments, tombstones, word_index
 from server.storage.memory_records import MemoryChanges, MemoryFilter, SourceFilter
 from server.storage.turns import source_turns_of
 from tests.memory.making import PERSONA, house, note
@@ -106,6 +106,19 @@ async def test_a_correction_replaces_and_keeps_the_old_as_history(
         assert new in after.summary
         assert await home.found(after.summary) == [after.summary]
         assert set(await home.found(after.summary, history=True)) == {before.summary, after.summary}
+
+
+async def test_an_index_that_filters_by_itself_serves_as_well(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries, backend="edge") as home:
+        await home.talk("猫のコムギが家に来た")
+        await home.talk("辛いものが好き")
+        await home.talk("辛いものは好きじゃない")
+        found = await home.memories()
+        assert summary_of(found) == ["猫のコムギが家に来た。", "辛いものは好きじゃない。"]
+        assert await home.found("辛いもの") == ["辛いものは好きじゃない。", "猫のコムギが家に来た。"]
+        await home.keeper.forget([found[-1].memory_id])
+        await home.worker.idle()
+        assert await home.index.ids() == {found[0].memory_id}
 
 
 async def test_a_correction_that_comes_late_does_not_replace_what_was_said_since(tmp_path: Path) -> None:
@@ -295,6 +308,36 @@ async def test_what_comes_back_is_forgotten_again(tmp_path: Path) -> None:
         assert await home.index.ids() == set()
         assert await home.found("コムギ") == []
         assert (await home.keeper.reapply()).memory_ids == ()
+
+
+async def test_a_kill_in_the_middle_of_forgetting_is_made_good_at_start(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.talk("猫のコムギが家に来た")
+        (memory,) = await home.memories()
+        async with home.databases.world(write=False) as db:
+            reached = await forgetting.reach(db, [memory.memory_id], also_source=True)
+        async with home.databases.server() as server_db:
+            await tombstones.add(server_db, reached, now=home.at)
+    async with house(tmp_path, summaries) as home:
+        assert len(await home.memories()) == 1
+        await home.keeper.reapply()
+        await home.worker.idle()
+        assert await home.memories() == []
+        assert await home.index.ids() == set()
+        assert files_with(tmp_path, "コムギ") == []
+
+
+async def test_a_copy_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.talk("猫のコムギが家に来た")
+        (memory,) = await home.memories()
+
+        async def fails(reached: object) -> None:
+            raise StorageError("no disk")
+
+        home.keeper._on_forgotten = (fails,)
+        assert (await home.keeper.forget([memory.memory_id])).still_found == ("copy: storage_failed",)
+        assert await home.memories() == []
 
 
 async def test_words_forgotten_while_a_memory_is_made_of_them_make_none(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_nothing_is_an_answer(text: str) -> None:
         ({"importance": 99}, "importance", 5),
         ({"importance": "high"}, "importance", 3),
         ({"entities": "PC"}, "entities", ()),
+        ({"entities": ["The User", "ユーザー", "PC"]}, "entities", ("PC",)),
         ({"entities": [1, "PC", None]}, "entities", ("PC",)),
     ],
 )
