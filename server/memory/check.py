@@ -128,7 +128,9 @@ _NEGATION = re.compile(
 _CORRECTION = re.compile(
     r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:違う|ちがう|違った|違います|ちがいます|間違えた|間違い(?!な[いく]))"
     r"|(?:じゃ|では)なくて|間違って[いた]|(?:の|は|が)間違い[だでっ]|言い間違|訂正|本当は|ほんとは|正しくは"
-    r"|(?:^|[.!?]\s*)no\s*[,.]|\bactually\b|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
+    r"|(?:^|[.!?]\s*)no\s*[,.]"
+    r"|(?:^|[.!?]\s*)actually,?\s+(?:it|that|he|she|they|the|there|my|we)\b"
+    r"|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
     r"|\bi was wrong\b|\binstead of\b|^not \w+",
     re.IGNORECASE,
 )

@@ -101,9 +101,13 @@ def _contradicted(
         another_day = episodes and "date" in differing
         if cosine >= recipe.same_matter and differing and not another_day:
             found.append(memory)
-        alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
+        if differing:
+            alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
+        else:
+            # Red that was blue: no rule sees it, so all else must be the same. Much is said with 本当は.
+            alike = cosine >= recipe.same_matter and same_names(proposal.memory, memory)
         said_again = cosine >= recipe.duplicate and not adds_to(mine, stated_by(memory))
-        if proposal.corrects and alike and not (said_again and not differing):
+        if proposal.corrects and alike and not said_again:
             corrected.append((bool(differing), cosine, memory))
     if corrected and not found:
         # A correction means one thing: what it differs from, and then what it is nearest to.

@@ -103,10 +103,23 @@ def test_a_plan_on_another_day_replaces_the_plan() -> None:
 
 
 def test_a_correction_means_the_one_thing_that_it_differs_from() -> None:
-    candidates = [(old(1, "PCを買った。", "PC"), 0.68), (old(2, "PCは30,000円。", "PC"), 0.6)]
+    candidates = [(old(1, "PCを買った。", "PC"), 0.88), (old(2, "PCは30,000円。", "PC"), 0.6)]
     said = Proposal(new("PCは25,000円。", "PC"), corrects=True)
     assert decide(said, candidates, RECIPE) == Decision(supersedes=(name_of(2),))
     assert decide(Proposal(said.memory), candidates, RECIPE) == Decision()
+
+
+def test_a_correction_that_no_rule_sees_replaces_only_what_is_the_same_in_all_else() -> None:
+    car = old(1, "車は赤。", "車")
+    blue = Proposal(new("車は青。", "車"), corrects=True)
+    assert decide(blue, [(car, 0.8)], RECIPE) == Decision(supersedes=(name_of(1),))
+    assert decide(blue, [(car, 0.6)], RECIPE) == Decision()
+    assert (
+        decide(Proposal(new("車でコムギと出かけた。", "コムギ", "車"), corrects=True), [(PRICE, 0.99)], RECIPE)
+        == Decision()
+    )
+    other = old(2, "車はコムギの寝床。", "車", "コムギ", "寝床")
+    assert decide(Proposal(new("車とトムは青。", "車", "トム"), corrects=True), [(other, 0.8)], RECIPE) == Decision()
 
 
 def test_what_was_recalled_is_what_a_correction_is_about() -> None:
