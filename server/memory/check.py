@@ -126,12 +126,12 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _CORRECTION = re.compile(
-    r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:違う|ちがう|違った|違います|ちがいます|間違えた|間違い(?!な[いく]))"
+    r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:(?:違う|ちがう|違った)(?![一-龯ァ-ヶ])|違います|ちがいます|間違えた|間違い(?!な[いく]))"
     r"|(?:じゃ|では)なくて|間違って[いた]|(?:の|は|が)間違い[だでっ]|言い間違|訂正|本当は|ほんとは|正しくは"
     r"|(?:^|[.!?]\s*)no\s*[,.]"
     r"|(?:^|[.!?]\s*)actually,?\s+(?:it|that|he|she|they|the|there|my|we)\b"
     r"|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
-    r"|\bi was wrong\b|\binstead of\b|^not \w+",
+    r"|\bi was wrong\b|^not \w+",
     re.IGNORECASE,
 )
 
