@@ -173,12 +173,13 @@ def turns_router() -> APIRouter:
         live = live_service(request)
         turn_id = stored.result.turn_id
         seconds = preferences_of(request.headers.getlist("prefer")).wait_seconds
-        started = await live.runner.find(turn_id) if stored.ended_at is None and seconds is not None else None
-        if started is not None and seconds is not None:
-            if until == "speech":
+        if stored.ended_at is None and seconds is not None:
+            started = await live.runner.find(turn_id)
+            if started is not None and until == "speech":
                 await started.progress.wait_for_speech(seconds)
-            else:
+            elif started is not None:
                 await started.wait(seconds)
+            # Also when it is not found any more: it has ended since it was read.
             stored = await live.runner.read(turn_id) or stored
         response.headers.update(_PRIVATE)
         if seconds is not None:

@@ -12,6 +12,7 @@ import pytest
 from server.audio.codec import encode_wav
 from server.engines.base import LlmDone, LlmText
 from server.errors import LlmError, TtsError
+from server.pipeline.runner import TurnRunner
 from server.storage import devices, tokens
 from tests.devices.conftest import code
 from tests.fakes.engines import ANSWER, FakeLlm, FakeTts, answer
@@ -262,3 +263,19 @@ async def test_another_devices_turn_cannot_be_asked_for(serve):
         for tail in ("", "/audio", "/trace"):
             refused = await live.client.get(f"/v1/turns/{turn['turn_id']}{tail}", headers=theirs)
             assert code(refused) == (404, "turn_not_found")
+
+
+async def test_a_turn_that_ends_while_it_is_looked_up_is_read_again(serve, monkeypatch):
+    gate = asyncio.Event()
+    async with serve(llm=slow_llm(gate)) as live:
+        turn = (await live.client.post("/v1/turns", json={"text": "左を見て"}, headers=LATER)).json()
+        find = TurnRunner.find
+
+        async def find_too_late(runner, turn_id):
+            started = await find(runner, turn_id)
+            gate.set()
+            await started.wait(10)
+            return None
+
+        monkeypatch.setattr(TurnRunner, "find", find_too_late)
+        assert (await ended(live, turn["turn_id"]))["outcome"] == "ok"
