@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from server import __version__
 from server.run_file import RunFile, write_run_file
 
 TOKEN = "token-of-the-test"
@@ -138,7 +139,7 @@ class TurnServer:
             def do_GET(self) -> None:
                 path, _, query = self.path.partition("?")
                 if path == "/healthz":
-                    self._send(Reply(200, {"status": "ok", "version": "0.1.0"}))
+                    self._send(Reply(200, {"status": "ok", "version": __version__}))
                 elif path == "/readyz":
                     self._send(Reply(200 if owner.ready["status"] == "ready" else 503, owner.ready))
                 elif path.endswith("/trace") and owner.trace is not None:
