@@ -7,6 +7,7 @@ import json
 import os
 import re
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,8 +15,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from server.config_sections import LlmSettings
-from server.context.prompts import answer_schema, prompt_messages, stable_prefix
-from server.engines.base import LlmRequest, LlmText
+from server.context.prompts import answer_schema, json_text, prompt_messages, stable_prefix, tool_result_message
+from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall
 from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
 from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
@@ -75,8 +76,27 @@ async def ask(llm, persona, text):
         answer_schema=answer_schema(persona, language),
         tools=TOOLS,
     )
+    written, call = await read(llm, request)
+    if call is not None:  # as in a turn: memory is empty, and the second time the model has to answer
+        messages = (
+            *request.messages,
+            LlmMessage("assistant", "", tool_calls=(call,)),
+            tool_result_message(call, json_text({"memories": [], "note": "nothing found"})),
+        )
+        written, _ = await read(llm, replace(request, messages=messages, tools=()))
+    return json.loads(written)
+
+
+async def read(llm, request):
+    """What the model wrote, and its tool call if it made one."""
+    written, call = "", None
     async with aclosing(llm.generate(request)) as deltas:
-        return json.loads("".join([delta.text async for delta in deltas if isinstance(delta, LlmText)]))
+        async for delta in deltas:
+            if isinstance(delta, LlmText):
+                written += delta.text
+            elif isinstance(delta, LlmToolCall):
+                call = delta
+    return written, call
 
 
 def is_right(item, answer):
