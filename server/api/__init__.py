@@ -1,1 +1,1 @@
-"""Programs come in here: health for now; memory, metrics and OpenAI-compatible endpoints later."""
+"""Programs come in here: health and metrics, and the one form of every refusal."""
