@@ -1,7 +1,7 @@
 """A blocking client of the server's HTTP interface, for the command line.
 
-Finds the server of this machine by its run file, sends one turn, fetches its sound, and turns every refusal into an
-error with the server's own words. Does not know terminals, microphones or files.
+Finds the server of this machine by its run file, sends turns and the owner's requests, fetches sounds, and turns every
+refusal into an error with the server's own words. Does not know terminals, microphones or files.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_target(data_dir: Path, url: str | None = None, token: str | None = None
 
 
 class ServerClient:
-    """One conversation with one server. `on_wait` hears why the client waits, in words for people."""
+    """What one program asks of one server. `on_wait` hears why the client waits, in words for people."""
 
     def __init__(
         self,
@@ -137,20 +137,55 @@ class ServerClient:
             raise _refusal(response)
         return response.content
 
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int | bool] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        """One request of the owner: the JSON object that answers it. Raises `RefusedError` and as a turn does."""
+        headers = {"Content-Type": content_type} if body is not None else {}
+        response = self._send(method, path, params=params, content=body, headers=headers)
+        answer = _json(response)
+        if not answer:
+            raise _not_ours(response)
+        return answer
+
+    @contextmanager
+    def download(self, path: str) -> Iterator[Iterator[bytes]]:
+        """What a GET answers, piece by piece as it comes. Raises as `call`, also while it is read."""
+        response = self._send("GET", path, stream=True)
+        try:
+            yield self._pieces(response)
+        finally:
+            response.close()
+
+    def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
+        with self._transport_errors():
+            yield from response.iter_bytes()
+
     def _turn(self, body: bytes, content_type: str) -> dict[str, Any]:
+        return _answer(self._send("POST", "/v1/turns", content=body, headers={"Content-Type": content_type}))
+
+    def _send(self, method: str, path: str, *, stream: bool = False, **request: Any) -> httpx2.Response:
+        """The answer, once the server has its models. `stream`: its body is not read yet."""
         began = self._monotonic()
         while True:
             waited = self._monotonic() - began
             try:
                 with self._transport_errors():
-                    response = self._http.post("/v1/turns", content=body, headers={"Content-Type": content_type})
+                    response = self._http.send(self._http.build_request(method, path, **request), stream=stream)
+                    if response.status_code in (200, 202):
+                        return response
+                    response.read()
             except NoServerError:
                 if not self._target.is_local_process or waited >= LISTEN_WAIT_SECONDS:
                     raise
                 self._wait(0.25, "The server is about to listen…")
                 continue
-            if response.status_code in (200, 202):
-                return _answer(response)
             refusal = _refusal(response)
             if refusal.code != "starting":
                 raise refusal
