@@ -58,5 +58,15 @@ async def revoke_token(db: AsyncSession, token_id: str, *, now: dt.datetime) -> 
     return True
 
 
+async def revoke_owner_tokens(db: AsyncSession, *, now: dt.datetime) -> int:
+    """End every owner's token; how many there were. Devices keep theirs."""
+    rows = (await db.exec(select(TokenRow).where(TokenRow.kind == "owner", col(TokenRow.revoked_at).is_(None)))).all()
+    for row in rows:
+        row.revoked_at = now
+        db.add(row)
+    await db.flush()
+    return len(rows)
+
+
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

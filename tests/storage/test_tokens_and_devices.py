@@ -10,7 +10,7 @@ import pytest
 from server.errors import StorageError
 from server.storage.database import Databases
 from server.storage.devices import ensure_device, get_device, list_devices
-from server.storage.tokens import create_token, find_token, has_owner_token, revoke_token
+from server.storage.tokens import create_token, find_token, has_owner_token, revoke_owner_tokens, revoke_token
 from tests.storage.house import NOW
 
 pytestmark = pytest.mark.integration
@@ -52,6 +52,18 @@ async def test_device_token_belongs_to_its_device(databases: Databases) -> None:
         found = await find_token(db, token)
     assert found is not None
     assert (found.kind, found.device_id) == ("device", "desk")
+
+
+async def test_ending_the_owners_tokens_leaves_those_of_devices(databases: Databases) -> None:
+    async with databases.server() as db:
+        await ensure_device(db, "desk", now=NOW)
+        owners = [await create_token(db, kind="owner", now=NOW) for _ in range(2)]
+        device = await create_token(db, kind="device", device_id="desk", now=NOW)
+        assert await revoke_owner_tokens(db, now=NOW) == 2
+        assert [await find_token(db, token) for token in owners] == [None, None]
+        assert not await has_owner_token(db)
+        assert await find_token(db, device) is not None
+        assert await revoke_owner_tokens(db, now=NOW) == 0
 
 
 async def test_device_token_for_no_device(databases: Databases) -> None:
