@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,7 +35,10 @@ from server.devices.endpoint import TurnService, not_ready, turns_router
 from server.devices.uploads import Decoder, UploadLimits
 from server.engines.base import Engine, Engines
 from server.errors import StackChanError
-from server.memory.tools import SearchMemory
+from server.memory.asking import Asker
+from server.memory.recall_records import Searched, SearchResult
+from server.memory.tool_results import SMALL_MODEL_LIMITS
+from server.memory.tools import SEARCH_MEMORY, SearchArguments, SearchMemory
 from server.persona import Persona
 from server.pipeline.apology_clips import ApologyClips
 from server.pipeline.journal import TurnJournal
@@ -171,7 +174,7 @@ def create_app(
             response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         return response
 
-    metrics = Metrics(__version__, tools=(SearchMemory.spec.name,))
+    metrics = Metrics(__version__, tools=(SEARCH_MEMORY.name,))
     metrics.watch(
         ready=lambda: readiness.state == "ready",
         running=lambda: app.state.service.runner.running if app.state.service else 0,
@@ -238,7 +241,7 @@ async def _assemble(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> TurnS
     )
     stack.enter_context(_background(making))
     readiness.tell("prompt", None)
-    tools = (SearchMemory(_no_memories),)
+    tools = (SearchMemory(_no_memories, spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS),)
     prefix = stable_prefix(persona, engines.llm.capabilities, tuple(tool.spec for tool in tools))
     await engines.llm.warm_prefix(prefix)
     readiness.tell("prompt", time.perf_counter() - started)
@@ -283,9 +286,9 @@ async def _assemble(app: FastAPI, stack: AsyncExitStack, parts: _Parts) -> TurnS
     )
 
 
-async def _no_memories(query: str) -> Sequence[Mapping[str, Any]]:
+async def _no_memories(arguments: SearchArguments, asker: Asker) -> SearchResult:
     """Nothing is remembered yet."""
-    return ()
+    return SearchResult((), (), False, Searched(memories=0))
 
 
 async def _start_engine(readiness: Readiness, kind: str, engine: Engine) -> None:

@@ -1,26 +1,27 @@
 """The tools through which a model remembers.
 
 A tool is a `spec` that the model reads and a `run` that takes its arguments; the turn's tool loop calls it. Knows no
-model, no index and no table: what is searched, read and forgotten comes in as functions. Whatever text is in a result
-is data: nothing in it is acted on here.
+model, no index and no table: what is searched, read and forgotten comes in as functions, and who asks comes with every
+call. Whatever text is in a result is data: nothing in it is acted on here.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast, get_args
 
 from server.engines.base import ToolSpec
 from server.errors import RequestError
+from server.memory.asking import Asker
 from server.memory.recall_records import SearchResult
 from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, turn
 from server.storage.recall_tables import MemoryType
 from server.storage.records import SourceTurn
-
-FindMemories = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
-"""Memories for a query, best first, as JSON-able values."""
 
 SEARCH_MEMORY = ToolSpec(
     "search_memory",
@@ -32,28 +33,12 @@ SEARCH_MEMORY = ToolSpec(
         "additionalProperties": False,
     },
 )
-
-
-class SearchMemory:
-    """Searches what was said in earlier conversations."""
-
-    spec = SEARCH_MEMORY
-
-    def __init__(self, find: FindMemories, *, limits: ToolLimits | None = None) -> None:
-        self._find = find
-        self._limits = limits
-
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`{"memories": [...]}`, with `"note": "nothing found"` when there are none. Raises `RequestError`."""
-        memories = [dict(memory) for memory in await self._find(_query(arguments))]
-        if self._limits is not None:
-            memories = bounded(memories, self._limits)
-        return {"memories": memories} if memories else {"memories": [], "note": "nothing found"}
+"""For models that read slowly and fill in whatever they are offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """What a model may ask for; who asks is added by whoever searches."""
+    """What a model may ask for; who asks comes beside it."""
 
     query: str
     entities: tuple[str, ...] = ()
@@ -64,11 +49,20 @@ class SearchArguments:
     history: bool = False
 
 
-SearchMemories = Callable[[SearchArguments], Awaitable[SearchResult]]
+SearchMemories = Callable[[SearchArguments, Asker], Awaitable[SearchResult]]
+"""Finds what the asker may find. Raises `TimeoutError` when the time for the searches of a turn is up."""
 _DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
 _LIMIT = 10
+TOO_LATE: Mapping[str, Any] = MappingProxyType({"error": "the search took too long; answer without it and say so"})
 _SOURCE_LIMITS = ToolLimits(candidates=20)
 _CHOICE_LIMITS = ToolLimits(candidates=3)
+_CHOICE_TURNS = 50
+"""Turn numbers count the turns of all devices; who answers later than that is asked again."""
+_SESSIONS_WITH_CHOICES = 64
+_FORGET_WORDS = re.compile(
+    "忘れ|わすれ|忘却|消し|消す|消去|削除|取り消|抹消|覚え(ない|なく|ておか)|(な|無)かったことに|記憶から"
+    "|forget|delete|erase|remove|wipe|get rid of|not remember|n['’]t remember|stop remembering"
+)
 
 SEARCH_MEMORY_FULL = ToolSpec(
     "search_memory",
@@ -95,17 +89,20 @@ SEARCH_MEMORY_FULL = ToolSpec(
 )
 
 
-class SearchMemoryFully:
-    """`search_memory` for capable models: with names, dates and types to narrow by."""
+class SearchMemory:
+    """Searches what was said in earlier conversations. `spec`: the short one, or the one with all there is to ask."""
 
-    spec = SEARCH_MEMORY_FULL
-
-    def __init__(self, search: SearchMemories, *, limits: ToolLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, search: SearchMemories, *, spec: ToolSpec = SEARCH_MEMORY_FULL, limits: ToolLimits = DEFAULT_LIMITS
+    ) -> None:
+        self.spec = spec
         self._search = search
         self._limits = limits
 
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`. Raises `RequestError`."""
+    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
+        """`{"candidates": [...], "ambiguous": bool}`, with `"note": "nothing found"` when there are none, and how it
+        was searched in `searched`. Raises `RequestError`.
+        """
         memory_type = arguments.get("memory_type")
         if memory_type is not None and memory_type not in get_args(MemoryType):
             raise _wrong(f"memory_type must be one of {', '.join(get_args(MemoryType))}")
@@ -120,11 +117,14 @@ class SearchMemoryFully:
         )
         if asked.date_from and asked.date_to and asked.date_from > asked.date_to:
             raise _wrong("date_from must not be after date_to")
-        return search_result(await self._search(asked), self._limits)
+        try:
+            return search_result(await self._search(asked, asker), self._limits)
+        except TimeoutError:
+            return dict(TOO_LATE)
 
 
-ReadSource = Callable[[str | None, tuple[int, ...], int], Awaitable[Sequence[SourceTurn]]]
-"""The source turns of a memory, or those named, with so many around each."""
+ReadSource = Callable[[str | None, tuple[int, ...], int, Asker], Awaitable[Sequence[SourceTurn]]]
+"""The source turns of a memory, or those named, with so many around each; only what the asker may read."""
 
 READ_MEMORY_SOURCE = ToolSpec(
     "read_memory_source",
@@ -150,7 +150,7 @@ class ReadMemorySource:
         self._read = read
         self._limits = limits
 
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"turns": [...], "source_checked": true}`, with how many were left out.
 
         Raises `RequestError`, `NotFoundError`.
@@ -163,13 +163,13 @@ class ReadMemorySource:
         if (memory_id is None) == (not turn_ids):
             raise _wrong("give memory_id or source_turn_ids, one of them, from search_memory")
         around = _whole(arguments, "around", 0, 0, 5)
-        found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around)
+        found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around, asker)
         told = bounded([turn(one) for one in found], self._limits)
         result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
         return result | ({"left_out": len(found) - len(told)} if len(told) < len(found) else {})
 
 
-ForgetMemories = Callable[[tuple[str, ...]], Awaitable[Mapping[str, Any]]]
+ForgetMemories = Callable[[tuple[str, ...], Asker], Awaitable[Mapping[str, Any]]]
 """Forgets these memories with the words they came from; tells how many, and what is found all the same."""
 
 FORGET_MEMORY = ToolSpec(
@@ -192,7 +192,11 @@ FORGET_MEMORY = ToolSpec(
 
 
 class ForgetMemory:
-    """Forgets on request. By words only what is meant for certain: else it gives back what to ask about."""
+    """Forgets on request. By words only what is meant for certain: else it gives back what to ask about.
+
+    A model that was talked into it, by a memory or by anything else it has read, forgets nothing: the user must have
+    asked for it in this very turn, or have been asked which memory is meant in the turn before.
+    """
 
     spec = FORGET_MEMORY
 
@@ -200,21 +204,47 @@ class ForgetMemory:
         self._search = search
         self._forget = forget
         self._limits = limits
+        self._choices: dict[str, tuple[int, frozenset[str]]] = {}
 
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"forgotten": n, ...}`, or `which`: candidates among which the user must choose. Raises `RequestError`."""
         memory_ids = _texts(arguments, "memory_ids")
         if bool(memory_ids) == (arguments.get("query") is not None):
             raise _wrong("give query or memory_ids, one of them")
-        if memory_ids:
-            return dict(await self._forget(memory_ids[:10]))
-        found = await self._search(SearchArguments(_query(arguments), limit=self._limits.candidates))
+        query = None if memory_ids else _query(arguments)
+        if not (asks_to_forget(asker.words) or self._is_choice(memory_ids, asker)):
+            raise _wrong("the user did not ask to forget anything just now; nothing was forgotten")
+        if query is None:
+            return dict(await self._forget(memory_ids[:10], asker))
+        try:
+            found = await self._search(SearchArguments(query, limit=self._limits.candidates), asker)
+        except TimeoutError:
+            return dict(TOO_LATE)
         if not found.candidates:
             return {"forgotten": 0, "note": "nothing found"}
         if found.ambiguous:
             which = bounded([candidate(one, self._limits) for one in found.candidates], self._limits)
+            self._offer(asker, [one["memory_id"] for one in which])
             return {"forgotten": 0, "which": which, "note": "ask the user which one, then give its memory_ids"}
-        return dict(await self._forget((found.candidates[0].memory.memory_id,)))
+        return dict(await self._forget((found.candidates[0].memory.memory_id,), asker))
+
+    def _offer(self, asker: Asker, memory_ids: Sequence[str]) -> None:
+        self._choices.pop(asker.session_id, None)
+        self._choices[asker.session_id] = asker.turn_id, frozenset(memory_ids)
+        while len(self._choices) > _SESSIONS_WITH_CHOICES:
+            del self._choices[next(iter(self._choices))]
+
+    def _is_choice(self, memory_ids: Sequence[str], asker: Asker) -> bool:
+        """Whether the user has just been asked which of these is meant, in another turn than this."""
+        asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
+        fresh = asked_in < asker.turn_id <= asked_in + _CHOICE_TURNS
+        return fresh and bool(memory_ids) and set(memory_ids) <= choices
+
+
+def asks_to_forget(words: str) -> bool:
+    """Whether words of a user can be a request to forget; on the side of yes."""
+    text = unicodedata.normalize("NFKC", words).casefold()
+    return _FORGET_WORDS.search(text) is not None
 
 
 def _query(arguments: Mapping[str, Any]) -> str:

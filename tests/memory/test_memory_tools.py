@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from server.errors import NotFoundError, RequestError
+from server.memory.asking import Asker
 from server.memory.recall_records import Candidate, Searched, SearchResult
 from server.memory.tool_results import (
     DEFAULT_LIMITS,
@@ -24,17 +27,20 @@ from server.memory.tools import (
     READ_MEMORY_SOURCE,
     SEARCH_MEMORY,
     SEARCH_MEMORY_FULL,
+    TOO_LATE,
     ForgetMemory,
     ReadMemorySource,
     SearchArguments,
     SearchMemory,
-    SearchMemoryFully,
+    asks_to_forget,
 )
 from server.storage.memory_records import Memory
 from server.storage.records import SourceTurn
 
 pytestmark = pytest.mark.unit
 NOON = dt.datetime(2026, 11, 29, 15, 30, tzinfo=dt.UTC)
+ASKER = Asker("tester", None, "session", 7, NOON, ZoneInfo("Asia/Tokyo"), "パソコンはいくらだった？")
+FORGETTING = replace(ASKER, words="そのパソコンのことは忘れて")
 
 
 def memory(number: int, summary: str = "富士通のPCを30,000円で買った。", **changes: Any) -> Memory:
@@ -98,14 +104,15 @@ class Search:
         self.found = found
         self.asked: list[SearchArguments] = []
 
-    async def __call__(self, arguments: SearchArguments) -> SearchResult:
+    async def __call__(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
+        assert asker.persona == "tester"
         self.asked.append(arguments)
         return self.found
 
 
 async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
     search = Search(result(memory(1), loosened=("entities",)))
-    told = await SearchMemoryFully(search).run(
+    told = await SearchMemory(search).run(
         {
             "query": " PC ",
             "entities": ["富士通", ""],
@@ -114,7 +121,8 @@ async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
             "memory_type": "episode",
             "limit": 3,
             "history": True,
-        }
+        },
+        ASKER,
     )
     assert search.asked == [
         SearchArguments("PC", ("富士通",), dt.date(2026, 11, 1), dt.date(2026, 11, 30), "episode", 3, True)
@@ -158,18 +166,33 @@ async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
 async def test_bad_arguments_of_a_search_are_told_so_that_they_can_be_put_right(arguments: dict[str, Any]) -> None:
     search = Search(result())
     with pytest.raises(RequestError) as raised:
-        await SearchMemoryFully(search).run(arguments)
+        await SearchMemory(search).run(arguments, ASKER)
     assert raised.value.code == "arguments_invalid"
     assert search.asked == []
 
 
-async def test_the_simple_search_is_bounded_when_asked_for() -> None:
-    async def find(query: str) -> Sequence[Mapping[str, Any]]:
-        return [{"summary": f"{query}{number}"} for number in range(9)]
+async def test_the_short_search_gives_the_same_fields_and_little_of_it() -> None:
+    search = Search(result(*(memory(number, "短い。") for number in range(5))))
+    tool = SearchMemory(search, spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS)
+    assert tool.spec is SEARCH_MEMORY
+    told = await tool.run({"query": "猫"}, ASKER)
+    assert search.asked == [SearchArguments("猫", limit=3)]
+    assert set(told) == {"candidates", "ambiguous"}
+    assert 1 <= len(told["candidates"]) <= 3
+    assert set(told["candidates"][0]) == {"memory_id", "topic", "summary", "occurred_at"}
+    nothing = await SearchMemory(Search(result()), spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS).run(
+        {"query": "猫"}, ASKER
+    )
+    assert nothing == {"candidates": [], "ambiguous": False, "note": "nothing found"}
 
-    assert len((await SearchMemory(find).run({"query": "猫"}))["memories"]) == 9
-    told = await SearchMemory(find, limits=SMALL_MODEL_LIMITS).run({"query": "猫"})
-    assert told == {"memories": [{"summary": "猫0"}, {"summary": "猫1"}, {"summary": "猫2"}]}
+
+async def test_a_search_that_takes_too_long_is_told_as_an_error_that_one_can_live_with() -> None:
+    async def late(arguments: SearchArguments, asker: Asker) -> SearchResult:
+        raise TimeoutError
+
+    assert await SearchMemory(late).run({"query": "猫"}, ASKER) == TOO_LATE
+    assert await ForgetMemory(late, Forget()).run({"query": "猫"}, FORGETTING) == TOO_LATE
+    assert "error" in TOO_LATE
 
 
 def test_a_small_model_gets_little_and_every_entry_keeps_its_id() -> None:
@@ -216,7 +239,10 @@ class Read:
         self.found = found
         self.asked: list[tuple[str | None, tuple[int, ...], int]] = []
 
-    async def __call__(self, memory_id: str | None, turn_ids: tuple[int, ...], around: int) -> Sequence[SourceTurn]:
+    async def __call__(
+        self, memory_id: str | None, turn_ids: tuple[int, ...], around: int, asker: Asker
+    ) -> Sequence[SourceTurn]:
+        assert asker is ASKER
         self.asked.append((memory_id, turn_ids, around))
         if not self.found:
             raise NotFoundError("There are no such source turns.")
@@ -225,7 +251,7 @@ class Read:
 
 async def test_the_source_is_read_with_speaker_and_date() -> None:
     read = Read(said(10, speaker_id="tsumugu"), said(11, "いいね", role="robot", interrupted=True))
-    told = await ReadMemorySource(read).run({"memory_id": memory(1).memory_id, "around": 1})
+    told = await ReadMemorySource(read).run({"memory_id": memory(1).memory_id, "around": 1}, ASKER)
     assert read.asked == [(memory(1).memory_id, (), 1)]
     assert told == {
         "turns": [
@@ -240,13 +266,13 @@ async def test_the_source_is_read_with_speaker_and_date() -> None:
         ],
         "source_checked": True,
     }
-    await ReadMemorySource(read).run({"source_turn_ids": [10, 11]})
+    await ReadMemorySource(read).run({"source_turn_ids": [10, 11]}, ASKER)
     assert read.asked[-1] == (None, (10, 11), 0)
 
 
 async def test_a_long_source_tells_what_was_left_out() -> None:
     read = Read(*(said(number, "長い話。" * 20) for number in range(1, 30)))
-    told = await ReadMemorySource(read, limits=SMALL_MODEL_LIMITS).run({"source_turn_ids": [1]})
+    told = await ReadMemorySource(read, limits=SMALL_MODEL_LIMITS).run({"source_turn_ids": [1]}, ASKER)
     assert told["left_out"] == 29 - len(told["turns"])
     assert sum(estimated_tokens(one) for one in told["turns"]) <= 160
 
@@ -270,7 +296,7 @@ async def test_a_long_source_tells_what_was_left_out() -> None:
 async def test_bad_arguments_of_reading_are_told(arguments: dict[str, Any]) -> None:
     read = Read(said(1))
     with pytest.raises(RequestError):
-        await ReadMemorySource(read).run(arguments)
+        await ReadMemorySource(read).run(arguments, ASKER)
     assert read.asked == []
 
 
@@ -278,7 +304,7 @@ class Forget:
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
 
-    async def __call__(self, memory_ids: tuple[str, ...]) -> Mapping[str, Any]:
+    async def __call__(self, memory_ids: tuple[str, ...], asker: Asker) -> Mapping[str, Any]:
         self.asked.append(memory_ids)
         return {"forgotten": len(memory_ids), "still_found": 0}
 
@@ -286,10 +312,10 @@ class Forget:
 async def test_what_is_certain_is_forgotten_and_no_word_of_it_comes_back() -> None:
     forget = Forget()
     tool = ForgetMemory(Search(result(memory(1), memory(2))), forget)
-    told = await tool.run({"query": "富士通のPC"})
+    told = await tool.run({"query": "富士通のPC"}, FORGETTING)
     assert forget.asked == [(memory(1).memory_id,)]
     assert "富士通" not in json.dumps(told, ensure_ascii=False)
-    assert await tool.run({"memory_ids": [memory(2).memory_id, memory(2).memory_id]}) == {
+    assert await tool.run({"memory_ids": [memory(2).memory_id, memory(2).memory_id]}, FORGETTING) == {
         "forgotten": 1,
         "still_found": 0,
     }
@@ -297,10 +323,12 @@ async def test_what_is_certain_is_forgotten_and_no_word_of_it_comes_back() -> No
 
 async def test_what_is_ambiguous_is_asked_about_and_not_forgotten() -> None:
     forget = Forget()
-    told = await ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget).run({"query": "PC"})
+    told = await ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget).run(
+        {"query": "PC"}, FORGETTING
+    )
     assert [one["memory_id"] for one in told["which"]] == [memory(1).memory_id, memory(2).memory_id]
     assert forget.asked == []
-    assert (await ForgetMemory(Search(result()), forget).run({"query": "PC"}))["note"] == "nothing found"
+    assert (await ForgetMemory(Search(result()), forget).run({"query": "PC"}, FORGETTING))["note"] == "nothing found"
     assert forget.asked == []
 
 
@@ -311,8 +339,52 @@ async def test_what_is_ambiguous_is_asked_about_and_not_forgotten() -> None:
 async def test_bad_arguments_of_forgetting_forget_nothing(arguments: dict[str, Any]) -> None:
     forget = Forget()
     with pytest.raises(RequestError):
-        await ForgetMemory(Search(result(memory(1))), forget).run(arguments)
+        await ForgetMemory(Search(result(memory(1))), forget).run(arguments, FORGETTING)
     assert forget.asked == []
+
+
+@pytest.mark.parametrize("arguments", [{"query": "富士通"}, {"memory_ids": ["mem_1"]}])
+async def test_who_did_not_ask_for_it_makes_nothing_forgotten(arguments: dict[str, Any]) -> None:
+    forget, search = Forget(), Search(result(memory(1)))
+    with pytest.raises(RequestError, match="did not ask"):
+        await ForgetMemory(search, forget).run(arguments, ASKER)
+    assert forget.asked == []
+    assert search.asked == []
+
+
+async def test_who_was_asked_which_one_need_not_say_forget_again() -> None:
+    forget = Forget()
+    tool = ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget)
+    await tool.run({"query": "PC"}, FORGETTING)
+    chosen = {"memory_ids": [memory(2).memory_id]}
+    answer = replace(ASKER, turn_id=FORGETTING.turn_id + 1, words="新しい方")
+    for stranger in (replace(answer, session_id="other"), replace(answer, turn_id=FORGETTING.turn_id)):
+        with pytest.raises(RequestError):
+            await tool.run(chosen, stranger)
+    with pytest.raises(RequestError):
+        await tool.run({"memory_ids": [memory(2).memory_id, memory(3).memory_id]}, answer)
+    assert (await tool.run(chosen, answer))["forgotten"] == 1
+    assert forget.asked == [(memory(2).memory_id,)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "そのことは忘れて",
+        "ﾜｽﾚﾃ わすれてよ",
+        "記録を消してほしい",
+        "Please FORGET that.",
+        "Delete it",
+        "don't remember it",
+    ],
+)
+def test_requests_to_forget_are_known(words: str) -> None:
+    assert asks_to_forget(words)
+
+
+@pytest.mark.parametrize("words", ["パソコンはいくらだった？", "What did I buy?", "", "はい"])
+def test_other_words_are_no_request_to_forget(words: str) -> None:
+    assert not asks_to_forget(words)
 
 
 def test_words_in_a_memory_that_give_orders_stay_words() -> None:
