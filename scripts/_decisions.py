@@ -121,7 +121,9 @@ class Decider:
         query = reply = error = ""
         started = self._monotonic()
         try:
-            searched, query, reply = await (self._whole_turn(request) if self._full else self._first_move(request))
+            searched, query, reply = await (
+                self._whole_turn(request, text, item["language"]) if self._full else self._first_move(request)
+            )
         except LlmError as failure:
             error = failure.code
         milliseconds = round((self._monotonic() - started) * 1000, 1)
@@ -138,8 +140,7 @@ class Decider:
         )
 
     def _request(self, text: str, language: str) -> LlmRequest:
-        turn = OpenTurn(1, "01J00000000000000000000000", "stackchan:bench", "bench", None, SAID_AT)
-        return replace(self._thinker.request(turn, Heard(text, language), ()), tools=self._specs)
+        return replace(self._thinker.request(_turn(), Heard(text, language), ()), tools=self._specs)
 
     async def _first_move(self, request: LlmRequest) -> tuple[bool, str, str]:
         """Whether the model calls a tool, and its query. The stream is closed as soon as an answer begins."""
@@ -151,7 +152,7 @@ class Decider:
                     return False, "", ""
         raise LlmError("The model wrote nothing.", code="llm_no_reply", retryable=True)
 
-    async def _whole_turn(self, request: LlmRequest) -> tuple[bool, str, str]:
+    async def _whole_turn(self, request: LlmRequest, text: str, language: str) -> tuple[bool, str, str]:
         """Whether the turn searched, its first query, and its reply."""
         reader = self._reader()
 
@@ -168,7 +169,8 @@ class Decider:
                         reader.feed(delta.text)
             return calls
 
-        loop = ToolLoop(self._thinker.usable_tools(), self._settings.tool_rounds, TurnTrace(self._monotonic))
+        asker, trace = self._thinker.asker(_turn(), Heard(text, language)), TurnTrace(self._monotonic)
+        loop = ToolLoop(self._thinker.usable_tools(), self._settings.tool_rounds, trace, asker)
         await loop.run(ask)
         answer, _ = reader.finish()
         return bool(loop.runs), str(loop.runs[0].arguments.get("query", "")) if loop.runs else "", answer.reply
@@ -176,6 +178,10 @@ class Decider:
     def _reader(self) -> AnswerReader:
         persona, tools = self._persona, [spec.name for spec in self._specs]
         return AnswerReader([one.id for one in persona.emotions], [one.id for one in persona.actions], tools)
+
+
+def _turn() -> OpenTurn:
+    return OpenTurn(1, "01J00000000000000000000000", "stackchan:bench", "bench", None, SAID_AT)
 
 
 def share(hits: int, count: int) -> dict[str, Any]:

@@ -260,7 +260,8 @@ class Pairs:
             written.extend(delta.text for delta in deltas if isinstance(delta, LlmText))
             return [delta for delta in deltas if isinstance(delta, LlmToolCall)] if tools else []
 
-        await ToolLoop(thinker.usable_tools(), self.settings.tool_rounds, trace).run(ask)
+        asker = thinker.asker(_turn(), heard)
+        await ToolLoop(thinker.usable_tools(), self.settings.tool_rounds, trace, asker).run(ask)
         names = [tool.spec.name for tool in self.tools]
         reader = AnswerReader([e.id for e in self.persona.emotions], [a.id for a in self.persona.actions], names)
         reader.feed("".join(written))

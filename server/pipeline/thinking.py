@@ -15,12 +15,14 @@ import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
 
 from server.context.prompts import answer_schema, prompt_messages, stable_prefix
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
 from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
 from server.log_context import error_fields
+from server.memory.asking import Asker
 from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.answering import AnswerOut
@@ -90,6 +92,18 @@ class Thinker:
             seed=settings.seed,
         )
 
+    def asker(self, turn: OpenTurn, heard: Heard) -> Asker:
+        """Who asks the tools in this turn."""
+        return Asker(
+            persona=self.persona.persona_id,
+            speaker=turn.speaker_id,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
+            asked_at=turn.started_at,
+            zone=ZoneInfo(self.persona.zone),
+            words=heard.text,
+        )
+
     def usable_tools(self) -> tuple[Tool, ...]:
         """As many tools as the model can be offered."""
         return self.tools[: self.llm.capabilities.max_tools]
@@ -122,7 +136,7 @@ class Thought:
         self._turn = turn
         self._heard = heard
         self._trace = trace
-        self._loop = ToolLoop(thinker.usable_tools(), thinker.settings.tool_rounds, trace)
+        self._loop = ToolLoop(thinker.usable_tools(), thinker.settings.tool_rounds, trace, thinker.asker(turn, heard))
         self._out = AnswerOut(
             thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces
         )

@@ -17,6 +17,7 @@ from server.context.prompts import json_text, tool_result_message
 from server.engines.base import LlmMessage, LlmToolCall, ToolSpec
 from server.errors import EngineError, StackChanError, StorageError
 from server.log_context import error_fields
+from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
 from server.pipeline.tool_results import is_error
 from server.pipeline.trace import TurnTrace
@@ -40,7 +41,7 @@ class Tool(Protocol):
 
     spec: ToolSpec
 
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """The result as JSON-able data. Raises `StackChanError` for arguments the model can repair."""
 
 
@@ -60,11 +61,12 @@ Ask = Callable[[Sequence[LlmMessage], Sequence[ToolSpec]], Awaitable[Sequence[Ll
 class ToolLoop:
     """Drives one answer. `runs`: the calls so far, in order."""
 
-    def __init__(self, tools: Sequence[Tool], max_rounds: int, trace: TurnTrace) -> None:
+    def __init__(self, tools: Sequence[Tool], max_rounds: int, trace: TurnTrace, asker: Asker) -> None:
         self.runs: list[ToolRun] = []
         self._tools = {tool.spec.name: tool for tool in tools}
         self._max_rounds = max_rounds
         self._trace = trace
+        self._asker = asker
 
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
@@ -93,7 +95,11 @@ class ToolLoop:
             return ToolRun(call.name, call.arguments, {"error": f"no such tool; there are: {known}"})
         with self._trace.span("tool"):
             try:
-                return ToolRun(call.name, call.arguments, await bounded(_checked_run(tool, call), TOOL_TIMEOUT_SECONDS))
+                return ToolRun(
+                    call.name,
+                    call.arguments,
+                    await bounded(_checked_run(tool, call, self._asker), TOOL_TIMEOUT_SECONDS),
+                )
             except (EngineError, StorageError) as error:  # what the tool needs has failed
                 _log.error("tool %s failed: %s", call.name, error.code, extra=error_fields(error))
             except StackChanError as error:  # the model can do better
@@ -106,9 +112,9 @@ class ToolLoop:
         return ToolRun(call.name, call.arguments, {"error": UNREACHABLE})
 
 
-async def _checked_run(tool: Tool, call: LlmToolCall) -> Mapping[str, Any]:
+async def _checked_run(tool: Tool, call: LlmToolCall, asker: Asker) -> Mapping[str, Any]:
     """The result as JSON-able data of a size that a prompt can take; anything else is the tool's defect."""
-    result = _plain(dict(await tool.run(call.arguments)), _RESULT_CHARACTERS)
+    result = _plain(dict(await tool.run(call.arguments, asker)), _RESULT_CHARACTERS)
     if result is None:
         raise ValueError(f"the result is no JSON, or has more than {_RESULT_CHARACTERS} characters")
     return result

@@ -5,18 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from server.engines.base import LlmToolCall
 from server.errors import StackChanError
+from server.memory.asking import Asker
 from server.pipeline.tool_loop import ToolLoop
 from server.pipeline.trace import TurnTrace
 from tests.fakes.chat_engine import ANSWER, REQUEST, SEARCH, engine, text_of
 from tests.fakes.chat_server import call_tools, call_tools_in_pieces, running_chat_server, say
 
 pytestmark = pytest.mark.integration
+
+ASKER = Asker(
+    persona="stackchan",
+    speaker=None,
+    session_id="01J00000000000000000000000",
+    turn_id=1,
+    asked_at=datetime(2026, 7, 23, tzinfo=UTC),
+    zone=UTC,
+    words="猫は何色だっけ？",
+)
 
 
 @pytest.fixture
@@ -30,7 +42,7 @@ class Search:
     spec: Any = SEARCH
     asked: list[Mapping[str, Any]] = field(default_factory=list)
 
-    async def run(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         self.asked.append(arguments)
         if "query" not in arguments:
             raise StackChanError("query is missing")
@@ -39,7 +51,7 @@ class Search:
 
 async def run(made, tool, rounds=3):
     """The answer's text, and the names of the tools that ran."""
-    loop = ToolLoop([tool], rounds, TurnTrace(time.perf_counter))
+    loop = ToolLoop([tool], rounds, TurnTrace(time.perf_counter), ASKER)
     text = ""
 
     async def ask(said, offered):

@@ -26,7 +26,7 @@ class Search:
 
     spec = ToolSpec("search_memory", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 
-    async def run(self, arguments):
+    async def run(self, arguments, asker):
         return {"memories": []}
 
 

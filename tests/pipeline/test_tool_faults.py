@@ -29,7 +29,7 @@ class Odd:
         self.given = given
         self.asked = []
 
-    async def run(self, arguments):
+    async def run(self, arguments, asker):
         self.asked.append(arguments)
         if isinstance(self.given, BaseException):
             raise self.given
@@ -101,7 +101,7 @@ def test_arguments_that_can_be_repaired_come_back_with_what_is_wrong(error):
 
 @pytest.mark.parametrize("arguments", [{}, {"query": 3}, {"query": "  "}, {"other": "x"}])
 def test_the_memory_search_itself_says_what_is_wrong_with_its_arguments(arguments):
-    async def find(query):
+    async def find(asked, asker):
         raise AssertionError("not reached")
 
     call = [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")]

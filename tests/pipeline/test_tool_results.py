@@ -53,7 +53,7 @@ class Fixed:
         self.spec = ToolSpec(name, "Does it.", {"type": "object", "properties": {}})
         self._result = result
 
-    async def run(self, arguments):
+    async def run(self, arguments, asker):
         if isinstance(self._result, Exception):
             raise self._result
         return self._result

@@ -260,7 +260,7 @@ class Weather:
     def __init__(self):
         self.asked = []
 
-    async def run(self, arguments):
+    async def run(self, arguments, asker):
         self.asked.append(arguments)
         if "place" not in arguments:
             raise RequestError("place is missing")
