@@ -36,6 +36,7 @@ from server.config_sections import (
     LimitSettings,
     ListeningSettings,
     LlmSettings,
+    MemorySettings,
     Section,
     SessionSettings,
     SpeechSettings,
@@ -87,6 +88,7 @@ class Settings(BaseSettings):
     llm: LlmSettings = LlmSettings()
     tts: TtsSettings = TtsSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+    memory: MemorySettings = MemorySettings()
     session: SessionSettings = SessionSettings()
     limits: LimitSettings = LimitSettings()
     speech: SpeechSettings = SpeechSettings()
@@ -124,6 +126,12 @@ class Settings(BaseSettings):
         if len(text) < 8 or not text.isascii() or not text.isprintable() or " " in text:
             raise ValueError("ASCII letters, digits and signs, without spaces")
         return token
+
+    @model_validator(mode="after")
+    def _index_server_has_an_address(self) -> Settings:
+        if self.memory.index_kind == "server" and self.memory.index_url is None:
+            raise ValueError("memory.index_kind server needs memory.index_url, the address of a Qdrant server")
+        return self
 
     @model_validator(mode="after")
     def _prompt_fits_the_window(self) -> Settings:

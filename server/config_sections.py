@@ -134,6 +134,25 @@ class EmbeddingSettings(Section):
     """Processor threads; 0: automatic."""
 
 
+class MemorySettings(Section):
+    """What is remembered from one conversation to the next."""
+
+    enabled: bool = True
+    """Remember, and let the model search it. Off: every word is still stored, and nothing is made of it."""
+    ingest: bool = True
+    """Make memories of what is said. Off: what waits is kept, and is found by its words only."""
+    backlog_rounds: Annotated[int, Ge(1), Le(12)] = 6
+    """Exchanges on one topic after which a memory is made of them without waiting for the conversation's end."""
+    search_timeout_seconds: Annotated[float, Ge(0.05), Le(5)] = 2.0
+    """Longest time for all searches of one turn, in seconds; after it the robot answers without."""
+    index_kind: Literal["local", "edge", "server"] = "local"
+    """Where vectors lie: `local` up to some thousand memories, `edge` for more, `server`: a Qdrant server."""
+    index_url: HttpUrl | None = None
+    """Address of the Qdrant server, for `server`."""
+    index_api_key: Annotated[SecretStr, Wording("the server's key")] | None = None
+    """Key of that server. Better in the environment than in a file; it is never logged or shown."""
+
+
 class SessionSettings(Section):
     """One conversation in progress."""
 

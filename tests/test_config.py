@@ -259,6 +259,24 @@ def expected_rows() -> list[str]:
     ]
 
 
+def test_memory_is_on_and_lies_in_the_data_folder(tmp_path: Path) -> None:
+    memory = load(tmp_path).memory
+    assert (memory.enabled, memory.ingest, memory.backlog_rounds, memory.search_timeout_seconds) == (True, True, 6, 2.0)
+    assert (memory.index_kind, memory.index_url, memory.index_api_key) == ("local", None, None)
+
+
+def test_an_index_server_needs_its_address_and_its_key_is_never_shown(tmp_path: Path) -> None:
+    error = failure(tmp_path, "[memory]\nindex_kind = 'server'\n")
+    assert error.code == "config_invalid"
+    assert "memory.index_url" in error.message
+    given = {"STACKCHAN_MEMORY__INDEX_URL": "http://127.0.0.1:6333", "STACKCHAN_MEMORY__INDEX_API_KEY": "key-of-it"}
+    memory = load(tmp_path, env=given).memory
+    assert memory.index_url == "http://127.0.0.1:6333"
+    assert memory.index_api_key is not None
+    assert memory.index_api_key.get_secret_value() == "key-of-it"
+    assert "key-of-it" not in repr(memory)
+
+
 def test_every_setting_has_a_description_and_its_unit() -> None:
     for row in describe_settings():
         assert row.doc.endswith("."), row.name

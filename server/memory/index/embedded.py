@@ -199,7 +199,7 @@ class EmbeddedIndex:
         except ImportError as error:
             raise MemoryIndexError(
                 f"The index backend {self.backend} needs a library that is not installed: {error}",
-                hint="Install the server again with its dependencies, or choose another index.backend.",
+                hint="Install the server again with its dependencies, or choose another memory.index_kind.",
             ) from error
         except BaseException as error:
             if not is_library_failure(error):

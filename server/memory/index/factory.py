@@ -46,7 +46,7 @@ def open_index(
             if not url:
                 raise ConfigError(
                     "The index backend server needs the address of a Qdrant server.",
-                    hint="Set index.url, for example http://127.0.0.1:6333.",
+                    hint="Set memory.index_url, for example http://127.0.0.1:6333.",
                 )
             from server.memory.index.server import ServerIndex
 

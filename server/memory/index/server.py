@@ -277,7 +277,7 @@ class ServerIndex:
     def _unavailable(self, what: str) -> IndexUnavailable:
         return IndexUnavailable(
             f"The Qdrant server {self._url} {what}.",
-            hint="Check that it runs and that index.url is right; until then words are searched.",
+            hint="Check that it runs and that memory.index_url is right; until then words are searched.",
         )
 
 
