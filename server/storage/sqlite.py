@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.operators import custom_op
 
 from server.errors import StackChanError, StorageError
+from server.storage.sqlite_connection import OneHopConnection, connect
 
 BUSY_TIMEOUT_MS = 10_000
 QUICK_CHECK_LIMIT_BYTES = 256 * 1024 * 1024
@@ -45,10 +46,9 @@ def open_migration_engine(path: Path) -> AsyncEngine:
 
 
 def _engine(path: Path, *, foreign_keys: bool, **pool: Any) -> AsyncEngine:
-    # isolation_level None: the driver begins nothing by itself, so that _begin below decides.
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=str(path)),
-        connect_args={"isolation_level": None},
+        async_creator=partial(connect, path),
         json_serializer=_dump_json,
         **pool,
     )
@@ -194,4 +194,5 @@ def _begin(connection: Connection) -> None:
     # A transaction that reads first and writes later fails at once with "locked" when another wrote in between, and
     # busy_timeout does not help; taking the write lock at the start waits instead.
     writes = connection.get_execution_options().get(WRITES, True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver: OneHopConnection = connection.connection.driver_connection  # type: ignore[assignment]
+    driver.begin_with_next("BEGIN IMMEDIATE" if writes else "BEGIN")
