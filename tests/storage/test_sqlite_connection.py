@@ -105,8 +105,8 @@ async def test_begin_behind_a_cancelled_caller_is_rolled_back_too(connection: Co
         other.execute("BEGIN IMMEDIATE")  # what the cancelled caller waits for
         connection.begin_with_next("BEGIN IMMEDIATE")
         slow = asyncio.create_task(run(connection, "INSERT INTO words (word) VALUES ('late')"))
-        while not connection.steps:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert connection.steps == 1
         slow.cancel()
         await asyncio.gather(slow, return_exceptions=True)
         assert slow.cancelled()
