@@ -142,7 +142,7 @@ class ServerClient:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str | int | bool] | None = None,
+        params: Mapping[str, str | int] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:

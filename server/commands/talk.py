@@ -6,7 +6,6 @@ decided here; HTTP is `client.py`, drawing `answer_view.py`, devices `sound.py`.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from server.commands.answer_view import answer_view
 from server.commands.client import ServerClient, Target, find_target
 from server.commands.failures import ExitCode, RefusedError, SoundError, UsageFailure
 from server.commands.spoken_input import FileInput, LiveInput, StdinInput, TextInput, decide_input
-from server.commands.terminal import Terminal, escaped_json, printable, show_error, speaks_unicode
+from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
 from server.errors import StackChanError
 
 if TYPE_CHECKING:
@@ -130,13 +129,13 @@ class Conversation:
             return turn()
         except RefusedError as error:
             if self._options.as_json and error.body is not None:
-                self._print_json(error.body)
+                self._terminal.say_json(error.body)
             raise
 
     def _present(self, answer: dict[str, Any]) -> ExitCode:
         failed = answer.get("outcome") == "failed" or answer.get("status") == "failed"
         if self._options.as_json:
-            self._print_json(answer)
+            self._terminal.say_json(answer)
         else:
             unicode = speaks_unicode(self._terminal.out)
             trace = self._client.trace(answer["turn_id"])
@@ -191,10 +190,6 @@ class Conversation:
         if self._found is None:
             self._found = self._probe.result() if self._probe is not None else sound.find_devices(self._portaudio)
         return self._found
-
-    def _print_json(self, value: object) -> None:
-        text = escaped_json(json.dumps(value, ensure_ascii=not speaks_unicode(self._terminal.out)))
-        self._terminal.out.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def _target(options: TalkOptions) -> Target:

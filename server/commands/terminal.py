@@ -51,6 +51,11 @@ class Terminal:
         """One line about the work."""
         self.err.print(Text(printable(message), style=style), soft_wrap=True)
 
+    def say_json(self, value: object) -> None:
+        """An answer for machines, on one line."""
+        text = escaped_json(json.dumps(value, ensure_ascii=not speaks_unicode(self.out)))
+        self.out.print(text, soft_wrap=True, markup=False, highlight=False)
+
     @contextlib.contextmanager
     def waiting(self, message: str) -> Iterator[None]:
         """A spinner while something takes long; nothing in a pipe."""

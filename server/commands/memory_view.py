@@ -1,0 +1,204 @@
+"""How memories look at a terminal: figures, ranked finds, one memory with its words, what an audit shows.
+
+Takes the JSON of the server (`api/memory.py`); what is missing or senseless is left out, and nothing in it steers a
+terminal. Asks for nothing and decides nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from server.commands.terminal import Terminal, own_command, printable, printable_line
+
+Answer = Mapping[str, Any]
+_DAY, _MINUTE = "%Y-%m-%d", "%Y-%m-%d %H:%M"
+_PARKED_SHOWN = 20
+
+
+def show_status(status: Answer, terminal: Terminal) -> None:
+    """Every figure, then what needs a hand."""
+    memories, index = _mapping(status.get("memories")), _mapping(status.get("index"))
+    parked = [_mapping(job) for job in _list(status.get("parked"))]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in (
+        ("Turns / 会話", _count(status.get("turns"))),
+        ("Memories / 記憶", ", ".join(f"{_count(memories[one])} {_line(one)}" for one in memories) or "none"),
+        ("Pending / 処理待ち", _count(status.get("pending"))),
+        ("Parked / 失敗", _count(len(parked))),
+        ("Filler left out / 雑談", _count(status.get("filler_excluded"))),
+        ("Searches / 検索", _searches(status)),
+        ("Index / 索引", _index(index)),
+        ("Embedding model", _line(status.get("embedding_model")) or "none"),
+    ):
+        table.add_row(label, Text(value))
+    terminal.out.print(table)
+    for job in parked[:_PARKED_SHOWN]:
+        terminal.say(f"  parked: {_line(job.get('kind'))} of {_line(job.get('subject'))}: {_line(job.get('code'))}")
+    if parked:
+        terminal.say(f"→ Put the reason right, then: {own_command()} memory retry", style="yellow")
+    for problem in (_line(index.get("problem")), _line(index.get("hint")), _line(index.get("recommendation"))):
+        if problem:
+            terminal.say(f"→ {problem}", style="yellow")
+
+
+def show_found(answer: Answer, terminal: Terminal) -> None:
+    """What was found, best first, or the newest; a block each."""
+    memories = [_mapping(memory) for memory in _list(answer.get("memories"))]
+    for number, memory in enumerate(memories, start=1):
+        show_headline(memory, terminal, number=number)
+    if not memories:
+        terminal.say("Nothing was found. / 見つかりませんでした。")
+    searched = _mapping(answer.get("searched"))
+    if why := searched.get("words_only"):
+        terminal.note(
+            f"Found by words alone, without meaning ({_line(why)}). / 言葉だけで検索しました。", style="yellow"
+        )
+    if loosened := _list(searched.get("loosened")):
+        terminal.note(f"Nothing fitted {' and '.join(map(_line, loosened))}; searched without. / 条件をゆるめました。")
+    if after := answer.get("next"):
+        terminal.note(f"There are more: {own_command()} memory search --after {_line(after)}", style="dim")
+
+
+def show_headline(memory: Answer, terminal: Terminal, *, number: int | None = None) -> None:
+    """Date, topic, score and speakers on a line; the summary and the id below it."""
+    title = Text(f"{number:>3}  " if number is not None else "", style="dim")
+    title.append(f"{when(memory, 'occurred_at', _DAY)}  ", style="cyan")
+    title.append(_line(memory.get("topic")), style="bold")
+    facts = [_line(memory.get("memory_type"))]
+    if memory.get("status") not in (None, "active"):
+        facts.append(_line(memory.get("status")))
+    if isinstance(score := memory.get("retrieval_score"), int | float):
+        facts.append(f"score {score:.2f}")
+    facts += [_names(memory.get("speakers"))]
+    title.append(f"  {' · '.join(filter(None, facts))}", style="dim")
+    terminal.out.print(title, soft_wrap=True)
+    indent = 5 if number is not None else 0
+    _indented(_line(memory.get("summary")), terminal, indent)
+    _indented(_line(memory.get("memory_id")), terminal, indent, style="dim")
+
+
+def show_memory(memory: Answer, terminal: Terminal) -> None:
+    """All of one memory, the exact words it comes from, and its other versions."""
+    show_headline(memory, terminal)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in (
+        ("Status", _line(memory.get("status"))),
+        ("Names / 名前", _names(memory.get("entities"))),
+        ("When / いつ", when(memory, "occurred_at", _MINUTE)),
+        ("Speakers / 話者", _names(memory.get("speakers"))),
+        ("Sure / 確か", _line(memory.get("confidence"))),
+        ("Importance / 重要度", _line(memory.get("importance"))),
+        ("Seen by / 範囲", _line(memory.get("visibility"))),
+        ("Vector / ベクトル", _line(memory.get("index_state"))),
+        ("Replaced by / 新しい版", _line(memory.get("superseded_by"))),
+    ):
+        if value:
+            table.add_row(label, Text(value))
+    terminal.out.print(table)
+    terminal.say("")
+    terminal.say("What was said / 元の発言", style="bold")
+    show_sources(_list(memory.get("sources")), terminal)
+    for key, title in (("newer", "Newer versions / 新しい版"), ("older", "Older versions / 前の版")):
+        if versions := _list(memory.get(key)):
+            terminal.say("")
+            terminal.say(title, style="bold")
+            for version in versions:
+                show_headline(_mapping(version), terminal)
+
+
+def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
+    """Exact words with date and speaker; long ones keep their line ends."""
+    if not sources:
+        terminal.say("  (none: they were forgotten, or it was written by hand / なし)", style="dim")
+    for turn in map(_mapping, sources):
+        who = _line(turn.get("speaker_id")) or _line(turn.get("role"))
+        line = Text(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
+        line.append(f"{who}: ", style="bold")
+        line.append(printable(str(turn.get("text", ""))).replace("\n", "\n      "))
+        terminal.out.print(line, soft_wrap=True)
+
+
+def show_audit(audit: Answer, terminal: Terminal) -> None:
+    """Counts, then the sampled segments: kept and left out, each with its exact words."""
+    counts, types = _mapping(audit.get("counts")), _mapping(audit.get("by_type"))
+    for title, tally in (("Segments", counts), ("Memories by type", types)):
+        if tally:
+            told = ", ".join(f"{_count(tally[one])} {_line(one)}" for one in tally)
+            terminal.say(f"{title}: {told}")
+    for key, title in (
+        ("kept", "Kept / 覚えたこと"),
+        ("filler", "Left out as filler / 覚えなかったこと"),
+    ):
+        segments = [_mapping(one) for one in _list(audit.get(key))]
+        terminal.say("")
+        terminal.say(f"{title} ({len(segments)})", style="bold")
+        for segment in segments:
+            terminal.say("")
+            for memory in _list(segment.get("memories")):
+                show_headline(_mapping(memory), terminal)
+            show_sources(_list(segment.get("sources")), terminal)
+
+
+def when(value: Answer, key: str, form: str) -> str:
+    """A moment as it was there, in the zone that stands beside it; what cannot be read, as it is."""
+    told = value.get(key)
+    try:
+        moment = dt.datetime.fromisoformat(str(told))
+        zone = ZoneInfo(str(value.get("zone") or "UTC"))
+        return moment.astimezone(zone).strftime(form)
+    except (ValueError, OverflowError, ZoneInfoNotFoundError, OSError):
+        return _line(told)
+
+
+def _searches(status: Answer) -> str:
+    searches, corrected = _count(status.get("searches")), _count(status.get("misses_corrected"))
+    return f"{searches} since the start, {corrected} misses corrected"
+
+
+def _index(index: Answer) -> str:
+    parts = [_line(index.get("kind")) or "none"]
+    if isinstance(index.get("points"), int):
+        parts.append(f"{_count(index['points'])} points")
+    if isinstance(size := index.get("folder_bytes"), int):
+        parts.append(f"{size / 1e6:,.1f} MB")
+    return ", ".join(parts)
+
+
+def _indented(text: str, terminal: Terminal, columns: int, style: str = "") -> None:
+    if not text:
+        return
+    if terminal.out.is_terminal:
+        terminal.out.print(Padding(Text(text, style=style), (0, 0, 0, columns)))
+    else:
+        terminal.say(" " * columns + text, style=style)
+
+
+def _names(value: object) -> str:
+    return ", ".join(_line(name) for name in _list(value))
+
+
+def _line(value: object) -> str:
+    return "" if value is None else printable_line(str(value))
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else "0"
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
+
+
+def _mapping(value: object) -> Answer:
+    return value if isinstance(value, Mapping) else {}
