@@ -12,7 +12,8 @@ from server.events import ActionChosen, FaceChosen
 from server.persona import Persona
 from server.pipeline.answer import ActionRead, Answer, AnswerPart, AnswerReader, EmotionRead, ReplyRead
 from server.pipeline.device_link import DeviceLink
-from server.pipeline.sentences import SentenceCutter
+from server.pipeline.filler import Filler
+from server.pipeline.sentences import SentenceCutter, whole_sentences
 from server.pipeline.speaking import Pieces
 from server.pipeline.trace import TurnTrace
 
@@ -33,6 +34,7 @@ class AnswerOut:
         device: DeviceLink,
         trace: TurnTrace,
         pieces: Pieces,
+        filler: Filler,
     ) -> None:
         self.shown = False
         """A face, a movement or words are out."""
@@ -46,6 +48,7 @@ class AnswerOut:
         self._device = device
         self._trace = trace
         self._pieces = pieces
+        self._filler = filler
         self._finished: Answer | None = None
         self.begin_again()
 
@@ -74,10 +77,23 @@ class AnswerOut:
         if room > 0 and not self._cut and self._finished is None:
             await self._take(self._reader.feed(text[:room]))
 
-    async def break_off(self) -> None:
-        """The model has failed for good: give the voice the clauses that are whole, and no fragment."""
+    async def break_off(self) -> bool:
+        """The model has failed for good: give the voice the clauses that are whole, and no fragment.
+
+        Of plain words, which are read only at their end, the sentences that are whole. False: there is nothing to say.
+        """
         for piece in self._cutter.end():
             await self._say(piece)
+        if self.spoken or self.whole:
+            return True
+        answer, parts = self._reader.finish()
+        sentences = "" if answer.was_json else whole_sentences(answer.reply)
+        if sentences:
+            await self._take([part for part in parts if not isinstance(part, ReplyRead)])
+            for piece in (*self._cutter.feed(sentences), *self._cutter.finish()):
+                await self._say(piece)
+            self._finished = replace(answer, reply=_through(answer.reply, self._said))
+        return bool(sentences)
 
     async def finish(self) -> Answer:
         """The answer, with its last piece on its way to the voice; nothing is on its way when `reply` is empty."""
@@ -100,6 +116,7 @@ class AnswerOut:
                 self.shown = True
                 self._emotion = part.emotion
                 self._trace.mark("emotion")
+                await self._filler.face_comes()
                 await self._device.emit(FaceChosen(self._turn_id, part.emotion))
             elif isinstance(part, ActionRead):
                 self.shown = True
@@ -117,6 +134,7 @@ class AnswerOut:
         self._trace.mark("first_clause")
         self.shown = self.spoken = True
         self._said.append(piece)
+        await self._filler.words_come()
         await self._pieces.put((piece, self._emotion))
 
 

@@ -20,8 +20,10 @@ from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, Tur
 from server.storage import channels, devices, exchanges, sessions, turns
 from server.storage.database import Databases
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
-from server.storage.records import Turn
+from server.storage.records import Device, Turn
 from server.storage.turns import RobotWords
+
+_SEEN_TO = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,7 @@ class TurnJournal:
         Raises `AuthError` (`device_revoked`) for a device that was shut out, `KeyTakenError`.
         """
         await self._close_unclosed(now)
-        async with self._databases.server() as db:
-            device = await devices.ensure_device(db, request.device_id, now=now)
+        device = await self._device(request.device_id, now)
         if device.revoked_at is not None:
             raise AuthError(f"Device {request.device_id} has been revoked.", code="device_revoked")
         channel_id = _channel_of(request.device_id)
@@ -124,6 +125,15 @@ class TurnJournal:
             history=history,
         )
 
+    async def _device(self, device_id: str, now: datetime) -> Device:
+        """The device, made when new. When it was seen last is kept to the minute: a turn need not wait for a disk."""
+        async with self._databases.server(write=False) as db:
+            known = await devices.get_device(db, device_id)
+        if known is not None and abs(now - known.last_seen_at) < _SEEN_TO:
+            return known
+        async with self._databases.server() as db:
+            return await devices.ensure_device(db, device_id, now=now)
+
     async def started(self, turn: OpenTurn) -> None:
         """A queued turn runs from now on."""
         async with self._databases.world() as db:
@@ -144,7 +154,6 @@ class TurnJournal:
                 zone=self._persona.zone,
                 audio_duration_ms=heard.audio_duration_ms,
             )
-            await sessions.touch_session(db, turn.session_id, now=now)
 
     async def ended(self, turn: OpenTurn, result: TurnResult, trace: Mapping[str, Any], now: datetime) -> None:
         """Store the robot's words, the outcome and the trace, together."""

@@ -22,6 +22,9 @@ HotWords = Callable[[OpenTurn], Awaitable[Sequence[str]]]
 """Words that a turn's ears should expect: names, places, things that were talked about. Asked before every recording;
 one that is slow or fails costs nothing but its words."""
 
+AfterTurn = Callable[[OpenTurn, TurnResult], Awaitable[None]]
+"""What is to be done when a turn is stored and its device has its answer."""
+
 
 class Journal(Protocol):
     """Where a turn's words go. Every method returns only when they are on the disk."""
@@ -48,3 +51,7 @@ class TurnSettings:
     speech_sample_rate_hz: int
     context_tokens: int
     context_turns: int
+    search_seconds: float = 2.0
+    """For all that a turn looks up in memory, together."""
+    filler_seconds: float | None = 1.2
+    """When a turn that looks something up shows and says that it takes a moment; None: never."""

@@ -18,9 +18,10 @@ from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.apology import apology, apology_emotion, fault_of
-from server.pipeline.apology_clips import ApologyClips
 from server.pipeline.bounded import bounded
+from server.pipeline.clips import VoiceClips
 from server.pipeline.device_link import DeviceLink
+from server.pipeline.filler import Filler
 from server.pipeline.hearing import hear
 from server.pipeline.parts import Emit, HotWords, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
@@ -51,7 +52,7 @@ class TurnRun:
         trace: TurnTrace,
         clock: Callable[[], datetime],
         emit: Emit,
-        clips: ApologyClips,
+        clips: VoiceClips,
         keep_recording: KeepRecording | None,
         hot_words: HotWords | None,
     ) -> None:
@@ -92,7 +93,7 @@ class TurnRun:
         answer = Answer(reply=apology(fault, language), emotion=apology_emotion(self._persona))
         await self.device.move("error")
         await self.device.emit(FaceChosen(self._turn.turn_id, answer.emotion))
-        clip = self._clips.find(fault, language)
+        clip = self._clips.apology(fault, language)
         if clip is not None:
             await self._voice.replay(answer.reply, clip)
         else:
@@ -140,21 +141,34 @@ class TurnRun:
 
     async def _answer(self) -> Answer:
         """Think and speak at once: the voice reads each piece while the model writes the next."""
-        pieces = new_pieces()
-        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces)
+        pieces, filler, turn_id = new_pieces(), self._filler(), self._turn.turn_id
+        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces, filler)
         self._thought = thought
-        speaking = asyncio.create_task(
-            self._voice.speak(pieces, self._heard.language), name=f"voice-{self._turn.turn_id}"
-        )
+        speaking = asyncio.create_task(self._voice.speak(pieces, self._heard.language), name=f"voice-{turn_id}")
+        filling = asyncio.create_task(filler.wait(), name=f"filler-{turn_id}")
         try:
             answer = await thought.answer()
             await pieces.put(None)
             await speaking
         finally:
-            if not speaking.done():
-                speaking.cancel()
-                await asyncio.gather(speaking, return_exceptions=True)
+            speaking.cancel()
+            filling.cancel()
+            _, filled = await asyncio.gather(speaking, filling, return_exceptions=True)
+            if isinstance(filled, Exception):  # an extra must not cost the turn
+                _log.error("the filler failed", exc_info=filled)
         return answer
+
+    def _filler(self) -> Filler:
+        doubts = any(entry.id == "doubt" for entry in self._persona.emotions)
+        return Filler(
+            self._voice,
+            self.device,
+            self._trace,
+            turn_id=self._turn.turn_id,
+            seconds=self._settings.filler_seconds,
+            face="doubt" if doubts else None,
+            clip=self._clips.filler(self._heard.language, self._turn.turn_id),
+        )
 
     def _result(
         self, outcome: TurnOutcome, answer: Answer | None = None, error: StackChanError | None = None

@@ -90,6 +90,17 @@ def _weight(character: str) -> float:
     return 1.0 if character.isalnum() else 0.0
 
 
+def whole_sentences(text: str) -> str:
+    """A text that was broken off, up to the end of its last whole sentence; empty when it has none."""
+    cutter = SentenceCutter(CutRecipe(first_floor=0, opening=0, later_floor=0))
+    end = whole = 0
+    for piece in (*cutter.feed(text), *cutter.end()):
+        end = max(end, text.find(piece, end) + len(piece))
+        if piece.rstrip("".join(_CLOSERS))[-1:] in _SENTENCE_ENDS:
+            whole = end
+    return text[:whole]
+
+
 class _More(Exception):
     """What comes next decides: wait for it."""
 

@@ -100,6 +100,11 @@ class Voice:
         await self._send(samples)
         self._replayed = True
 
+    async def fill(self, samples: Pcm16) -> None:
+        """Play a clip before the answer that is no part of it. `samples`: int16 mono at the speech rate."""
+        await self._device.move("speaking")
+        await self._send(samples)
+
     async def _synthesize(self, text: str, language: str, emotion: str) -> None:
         spoken = speakable(text, language)
         if not spoken:

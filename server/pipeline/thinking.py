@@ -28,6 +28,7 @@ from server.pipeline.answer import Answer
 from server.pipeline.answering import AnswerOut
 from server.pipeline.bounded import engine_work
 from server.pipeline.device_link import DeviceLink
+from server.pipeline.filler import Filler
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
@@ -131,14 +132,16 @@ class Thought:
         device: DeviceLink,
         trace: TurnTrace,
         pieces: Pieces,
+        filler: Filler,
     ) -> None:
         self._thinker = thinker
         self._turn = turn
         self._heard = heard
         self._trace = trace
+        self._filler = filler
         self._loop = ToolLoop(thinker.usable_tools(), thinker.settings.tool_rounds, trace, thinker.asker(turn, heard))
         self._out = AnswerOut(
-            thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces
+            thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces, filler
         )
         self._history: tuple[Exchange, ...] = ()
         self._deadline = 0.0
@@ -164,8 +167,7 @@ class Thought:
             await engine_work(self._converse(), timeout_seconds, LlmError)
         except LlmError as error:
             failure = error
-            await self._out.break_off()
-            if not (self._out.spoken or self._out.whole):
+            if not await self._out.break_off():
                 raise
         answer = await self._out.finish()
         if not answer.reply:
@@ -212,6 +214,7 @@ class Thought:
         # Words that are out stand, whatever the model calls after them; a call where none was offered is no answer.
         if calls and tools and not self._out.shown:
             self._out.begin_again()
+            self._filler.looks_up()
             return calls
         answer = await self._out.finish()
         if not answer.reply:

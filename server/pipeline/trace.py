@@ -65,7 +65,9 @@ class TurnTrace:
             if span.end_ms is not None:
                 durations[span.name] = durations.get(span.name, 0.0) + span.end_ms - span.start_ms
         moments: dict[str, float] = {
-            name: self.marks[name] for name in ("first_token", "first_clause", "first_audio") if name in self.marks
+            name: self.marks[name]
+            for name in ("first_token", "filler", "first_clause", "first_audio")
+            if name in self.marks
         }
         times: dict[str, float] = {**durations, **moments, "total": self.now_ms()}
         return {name: round(value) for name, value in times.items()}

@@ -17,9 +17,11 @@ from typing import Any
 from server.engines.base import Engines
 from server.errors import StackChanError, StorageError
 from server.events import TurnEnded
+from server.memory.worker import TurnGate
 from server.persona import Persona
-from server.pipeline.apology_clips import ApologyClips
-from server.pipeline.parts import Emit, HotWords, Journal, KeepRecording, TurnSettings
+from server.pipeline.bounded import bounded
+from server.pipeline.clips import VoiceClips
+from server.pipeline.parts import AfterTurn, Emit, HotWords, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import OpenTurn, TurnObserver, TurnRequest, TurnResult
 from server.pipeline.run import TurnRun
 from server.pipeline.thinking import Thinker
@@ -30,9 +32,12 @@ __all__ = ["Emit", "Journal", "TurnController", "TurnSettings"]
 
 _log = logging.getLogger(__name__)
 
+FOLLOWING_SECONDS = 60.0
+"""What follows a turn is given up after this; it holds nobody, but should not be there for ever."""
+
 
 class TurnController:
-    """Runs turns, one call of `run` each; holds no state between them."""
+    """Runs turns, one call of `run` each; holds nothing of them but what still follows their ends."""
 
     def __init__(
         self,
@@ -44,9 +49,11 @@ class TurnController:
         clock: Callable[[], datetime],
         tools: Sequence[Tool] = (),
         observers: Sequence[TurnObserver] = (),
-        clips: ApologyClips | None = None,
+        clips: VoiceClips | None = None,
         keep_recording: KeepRecording | None = None,
         hot_words: HotWords | None = None,
+        gate: TurnGate | None = None,
+        after_turn: AfterTurn | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.settings = settings
@@ -55,9 +62,12 @@ class TurnController:
         self._journal = journal
         self._clock = clock
         self._observers = tuple(observers)
-        self._clips = clips or ApologyClips()
+        self._clips = clips or VoiceClips()
         self._keep_recording = keep_recording
         self._hot_words = hot_words
+        self._gate = gate or TurnGate()
+        self._after_turn = after_turn
+        self._following: set[asyncio.Task[None]] = set()
         self._monotonic = monotonic
         self._thinker = Thinker(engines.llm, persona, settings, tuple(tools))
 
@@ -66,8 +76,35 @@ class TurnController:
 
         `trace`: begun when the request was received, by whoever received it; None: the turn begins now.
         Engine failures end in the result; only `StorageError` (the words could not be kept) and cancellation leave
-        here as exceptions.
+        here as exceptions. What follows a turn goes on beside what comes next; `close` waits for it.
         """
+        with self._gate.turn():
+            result = await self._run(turn, request, emit, trace)
+        # Behind the gate: what follows may use what waits for turns. As a task: the device's answer is made of the
+        # result, and does not wait for it.
+        if self._after_turn is not None:
+            following = asyncio.create_task(self._follow(self._after_turn, turn, result), name=f"after-{turn.turn_id}")
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+        return result
+
+    async def close(self, grace_seconds: float) -> None:
+        """Wait for what follows turns that have ended; what takes longer is cut off."""
+        if self._following:
+            _, pending = await asyncio.wait(self._following, timeout=grace_seconds)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _follow(self, after_turn: AfterTurn, turn: OpenTurn, result: TurnResult) -> None:
+        try:
+            await bounded(_done(after_turn, turn, result), FOLLOWING_SECONDS)
+        except TimeoutError:
+            _log.error("what follows a turn took longer than %g s", FOLLOWING_SECONDS)
+        except Exception as error:  # the turn is over; what follows must not undo that
+            _log.error("what follows a turn failed", exc_info=error)
+
+    async def _run(self, turn: OpenTurn, request: TurnRequest, emit: Emit, trace: TurnTrace | None) -> TurnResult:
         trace = trace or TurnTrace(self._monotonic)
         run = TurnRun(
             self._engines,
@@ -108,3 +145,7 @@ class TurnController:
                 observe(request, result, trace)
             except Exception as error:  # the turn is over; who looks on must not undo that
                 _log.error("an observer of turns failed", exc_info=error)
+
+
+async def _done(after_turn: AfterTurn, turn: OpenTurn, result: TurnResult) -> None:
+    await after_turn(turn, result)

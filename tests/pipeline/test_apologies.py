@@ -12,9 +12,11 @@ from server.errors import AsrError, LlmError, StackChanError, TtsError, VadError
 from server.events import AudioChunk, SpeechProduced
 from server.persona import default_persona_path, load_persona
 from server.pipeline.apology import APOLOGIES, apology, fault_of
-from server.pipeline.apology_clips import ApologyClips
+from server.pipeline.clips import VoiceClips
 from server.pipeline.device_link import DeviceLink
+from server.pipeline.filler import FILLERS
 from server.pipeline.request import TurnRequest
+from server.pipeline.speakable import speakable
 from server.pipeline.speaking import Voice
 from server.pipeline.trace import TurnTrace
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts
@@ -29,7 +31,7 @@ PERSONA = load_persona(default_persona_path())
 
 def made(tts=None, persona=PERSONA, timeout_seconds=5.0):
     async def make():
-        clips = ApologyClips()
+        clips = VoiceClips()
         await clips.make_for(persona, tts or FakeTts(), 24_000, timeout_seconds=timeout_seconds)
         return clips
 
@@ -73,21 +75,24 @@ def test_clips_are_spoken_doubtfully_in_the_personas_languages_at_the_speech_rat
     tts = FakeTts()
     clips = made(tts)
     assert {request.emotion for request in tts.spoken} == {"doubt"}
-    assert [request.language for request in tts.spoken] == ["ja", "en"] * 5
+    assert [request.language for request in tts.spoken[:10]] == ["ja", "en"] * 5
+    assert [request.text for request in tts.spoken[10:]] == [
+        speakable(text, language) for language in ("ja", "en") for text in FILLERS[language]
+    ]
     for fault in APOLOGIES:
         for language in ("ja", "en"):
-            clip = clips.find(fault, language)
+            clip = clips.apology(fault, language)
             assert clip is not None
             assert clip.dtype == np.int16
-    assert clips.find("busy", "fr") is None
+    assert clips.apology("busy", "fr") is None
     only = made(persona=replace(PERSONA, languages=("en",)))
-    assert only.find("busy", "ja") is None
-    assert only.find("busy", "en") is not None
+    assert only.apology("busy", "ja") is None
+    assert only.apology("busy", "en") is not None
 
 
 def test_a_clip_is_as_long_as_its_voice_was():
     clips = made(FakeTts(chunks=[AudioChunk(np.ones(48_000, np.int16), 48_000)] * 2))
-    assert len(clips.find("not_heard", "ja")) == 48_000
+    assert len(clips.apology("not_heard", "ja")) == 48_000
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_a_clip_is_as_long_as_its_voice_was():
 )
 def test_a_voice_that_fails_is_told_once_and_ends_the_making(tts, caplog):
     clips = made(tts)
-    assert clips.find("not_heard", "ja") is None
+    assert clips.apology("not_heard", "ja") is None
     assert len(tts.spoken) == 1
     assert [record.levelname for record in caplog.records if "not prepared" in record.message] == ["WARNING"]
 
@@ -114,22 +119,22 @@ def test_the_start_waits_only_a_moment_for_a_slow_voice_which_goes_on():
             yield AudioChunk(np.ones(480, np.int16), 48_000)
 
     async def scenario():
-        loop, clips = asyncio.get_running_loop(), ApologyClips()
+        loop, clips = asyncio.get_running_loop(), VoiceClips()
         making = asyncio.create_task(clips.make_for(PERSONA, Slow(), 24_000, timeout_seconds=5))
         await clips.wait(3)
         waited = loop.time()
         await making
         await clips.wait(3)
-        return waited, loop.time(), clips.find("out_of_order", "en") is not None
+        return waited, loop.time(), clips.apology("out_of_order", "en") is not None
 
-    assert in_virtual_time(scenario()) == (3, 20, True)
+    assert in_virtual_time(scenario()) == (3, 2 * (5 * 2 + 6), True)
 
 
 @pytest.mark.parametrize("tts", [FakeTts(), FakeTts(error=TtsError("gone since")), FakeTts(wait=asyncio.Event())])
 def test_a_clip_is_said_without_the_voice(tts):
     clips = made()
     played = play_turn(asr=FakeAsr(error=AsrError("x")), tts=tts, controller={"clips": clips})
-    expected = clips.find("not_heard", "ja")
+    expected = clips.apology("not_heard", "ja")
     said = [event.chunk.samples for event in kinds(played.events, SpeechProduced)]
     assert np.array_equal(np.concatenate(said), expected)
     assert played.result.speech_duration_ms == round(len(expected) / 24)
@@ -144,7 +149,7 @@ def test_the_clip_is_in_the_language_of_the_speaker(text, language):
     clips = made()
     llm = FakeLlm(scripts=[[LlmError("x", code="llm_context_overflow")]])
     played = play_turn(TurnRequest("desk", text=text), llm=llm, controller={"clips": clips})
-    assert played.samples == len(clips.find("too_long", language))
+    assert played.samples == len(clips.apology("too_long", language))
     assert played.result.reply == APOLOGIES["too_long"][language]
 
 

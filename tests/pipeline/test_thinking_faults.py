@@ -331,3 +331,40 @@ def test_the_trace_counts_every_call_and_ends_with_done():
     marks = played.trace["marks"]
     assert list(marks)[-1] == "done"
     assert marks["done"] == max(marks.values())
+
+
+# Plain words, which are read only at their end
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("今日はいい天気だね。散歩に行こ", "今日はいい天気だね。"),
+        ("今日は晴れ。でも、明日は", "今日は晴れ。"),
+        ("「うん」って言ったよ！　それから", "「うん」って言ったよ！"),
+        ("Sure, let us go. The park is", "Sure, let us go."),
+        ("<think>どうしよう。</think>うん、いいよ。あと", "うん、いいよ。"),
+    ],
+)
+def test_whole_sentences_of_plain_words_stand_when_the_model_hangs(text, said):
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[LlmText(text), asyncio.Event()]]))
+    assert (played.result.outcome, played.result.reply, played.result.error) == ("ok", said, None)
+    assert "".join(played.spoken).replace(" ", "") == said.replace(" ", "")
+    assert (played.trace["llm_error"], played.trace["answer_was_json"]) == ("llm_timeout", False)
+    assert kinds(played.events, FaceChosen) == [FaceChosen(384, "neutral")]
+
+
+@pytest.mark.parametrize(
+    "text", ["今日はいい天気だから、散歩に行こ", "Sure, let us", "<think>いい天気だね。", '{"tool":"x"}。', "うん"]
+)
+def test_plain_words_without_a_whole_sentence_are_a_fragment(text):
+    played = play_turn(WORDS, llm=FakeLlm(scripts=[[LlmText(text), asyncio.Event()]]))
+    assert_apology(played, "not_thought", "llm_timeout")
+
+
+def test_plain_words_that_are_cut_are_asked_for_again_while_there_is_time():
+    llm = FakeLlm(scripts=[[LlmText("いい天気だね。散"), passing("llm_cut")], answer()])
+    assert play_turn(WORDS, llm=llm).result.reply == REPLY
+    llm = FakeLlm(scripts=[[LlmText("いい天気だね。散"), passing("llm_cut")]])
+    played = play_turn(WORDS, llm=llm)
+    assert (played.result.reply, played.spoken) == ("いい天気だね。", ["いい天気だね。"])
