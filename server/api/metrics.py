@@ -7,6 +7,7 @@ names or paths of anybody. What a turn is made of is read by `pipeline/trace_fac
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Annotated, Any, get_args
@@ -27,10 +28,16 @@ from prometheus_client.exposition import choose_encoder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import errors
+from server.errors import StackChanError
+from server.memory.asked import SearchOutcome
+from server.memory.service import MemoryFigures
 from server.pipeline.hearing_guards import Reason
 from server.pipeline.request import TurnRequest, TurnResult
 from server.pipeline.tool_results import is_error
 from server.pipeline.trace_facts import read_trace
+from server.storage.recall_tables import MemoryStatus, SegmentResult
+
+_log = logging.getLogger(__name__)
 
 OTHER = "other"
 OUTCOMES = ("ok", "no_speech", "failed", "interrupted")
@@ -39,6 +46,10 @@ DROP_REASONS = get_args(Reason)
 APOLOGIES = ("clip", "live", "none")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BUCKETS_SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 15, 20, 30, 60)
+SEARCH_OUTCOMES = get_args(SearchOutcome)
+SEARCH_BUCKETS_SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2)
+MEMORY_STATUSES = get_args(MemoryStatus)
+SEGMENT_RESULTS = get_args(SegmentResult)
 # Codes that are no kind's default; `tests/api/test_metrics.py` holds them against the docstrings of `errors.py`.
 _FURTHER_CODES = (
     "asr_timeout",
@@ -100,6 +111,19 @@ class Metrics:
         self._unknown_ids = self._counter("unknown_ids", "Ids that the persona does not have.", "kind")
         self._asr_dropped = self._counter("asr_dropped", "Transcripts not taken for speech.", "reason")
         self._apologies = self._counter("apologies", "Apologies for a failed turn: how they were spoken.", "how")
+        self._searches = self._counter("memory_searches", "Searches of memory by the model.", "outcome")
+        self._search_seconds = Histogram(
+            "stackchan_memory_search_seconds",
+            "One search of memory.",
+            buckets=SEARCH_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
+        self._jobs = self._gauge("memory_jobs", "Work of long-term memory: it waits or runs, or was given up.", "state")
+        self._memories = self._gauge("memories", "Memories there are.", "status")
+        self._segments = self._gauge("memory_segments", "Parts of conversations looked through for memories.", "result")
+        self._corrected = self._gauge("memories_corrected", "Memories that were told and then corrected.")
+        self._index_problem = self._gauge("memory_index_problem", "1 when memories are found by words only, else 0.")
+        self._read_memory: Callable[[], Awaitable[MemoryFigures | None]] | None = None
         self._answers = self._counter("http_answers", "HTTP requests answered.", "route", "method", "status")
         self._show_zeros()
 
@@ -108,6 +132,37 @@ class Metrics:
         self._ready.set_function(ready)
         self._running.set_function(running)
         self._queued.set_function(queued)
+
+    def watch_memory(self, read: Callable[[], Awaitable[MemoryFigures | None]]) -> None:
+        """What to ask for the memory's figures; None: there is no memory now."""
+        self._read_memory = read
+
+    async def refresh(self) -> None:
+        """Read the figures that have to be waited for; those that cannot be read stay as they were."""
+        if self._read_memory is None:
+            return
+        try:
+            figures = await self._read_memory()
+        except StackChanError as error:
+            _log.warning("the figures of memory could not be read: %s", error.code)
+            return
+        if figures is not None:
+            self._show_memory(figures)
+
+    def _show_memory(self, figures: MemoryFigures) -> None:
+        self._jobs.labels("pending").set(figures.pending)
+        self._jobs.labels("parked").set(figures.parked)
+        for status in MEMORY_STATUSES:
+            self._memories.labels(status).set(figures.memories.get(status, 0))
+        for result in SEGMENT_RESULTS:
+            self._segments.labels(result).set(figures.segments.get(result, 0))
+        self._corrected.set(figures.corrected)
+        self._index_problem.set(not figures.index_usable)
+
+    def observe_search(self, outcome: SearchOutcome, seconds: float) -> None:
+        """An `OnSearch`."""
+        self._searches.labels(_known(outcome, SEARCH_OUTCOMES)).inc()
+        self._search_seconds.observe(seconds)
 
     def observe_turn(self, request: TurnRequest, result: TurnResult, trace: Mapping[str, Any]) -> None:
         """A `TurnObserver`."""
@@ -167,12 +222,15 @@ class Metrics:
             self._asr_dropped.labels(reason)
         for how in APOLOGIES:
             self._apologies.labels(how)
+        for outcome in SEARCH_OUTCOMES:
+            self._searches.labels(outcome)
+        self._show_memory(MemoryFigures({}, {}, pending=0, parked=0, corrected=0, index_usable=True))
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"stackchan_{name}", what, labels, registry=self.registry)
 
-    def _gauge(self, name: str, what: str) -> Gauge:
-        return Gauge(f"stackchan_{name}", what, registry=self.registry)
+    def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
+        return Gauge(f"stackchan_{name}", what, labels, registry=self.registry)
 
     def _histogram(self, name: str, what: str, *labels: str) -> Histogram:
         return Histogram(f"stackchan_{name}", what, labels, buckets=BUCKETS_SECONDS, registry=self.registry)
@@ -223,8 +281,9 @@ def metrics_router(metrics: Metrics, authorize: Callable[[str | None], Awaitable
         },
     )
     async def read_metrics(request: Request, accept: Annotated[str | None, Header()] = None) -> Response:
-        """Counters and histograms of turns, stages, tokens, errors and HTTP answers. Needs the owner's token."""
+        """Counters and histograms of turns, stages, tokens, memory, errors, HTTP answers. Needs the owner's token."""
         await authorize(request.headers.get("authorization"))
+        await metrics.refresh()
         encode, content_type = choose_encoder(accept or "")
         return Response(encode(metrics.registry), headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 

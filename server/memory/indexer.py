@@ -81,9 +81,16 @@ class Indexer:
             counted = (await memory_lookup.counts(db)).memories
         total = sum(count for status, count in counted.items() if status != "forgotten")
         # First: if the rebuild is broken off, its memories are not taken for indexed.
+        await self.queue_all()
+        return await write_anew(index, self._batches(total, progress))
+
+    async def queue_all(self) -> int:
+        """Have the vectors of all memories made by and by, as for an index that is empty; how many."""
+        queued = 0
         async for page in self._pages():
             await self._queue([memory.memory_id for memory in page])
-        return await write_anew(index, self._batches(total, progress))
+            queued += len(page)
+        return queued
 
     async def reconcile(self) -> Reconciled:
         """Compare the index with SQL, as after a kill: queue what is missing, remove what is too much."""

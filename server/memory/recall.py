@@ -116,7 +116,7 @@ class Recall:
         async with self._open_world() as db:
             if memory_id is not None:
                 found = await memories.get(db, memory_id)
-                if found is None or not _may_read(found, query):
+                if found is None or not may_read(found, query):
                     raise NotFoundError(f"There is no memory {memory_id}.")
                 source_turn_ids = found.source_turn_ids
             turns = await sources.read_source_turns(
@@ -312,7 +312,8 @@ async def _missing_cosines(
     return {memory_id: float(unit @ other) for memory_id, other in (await index.vectors(missing)).items()}
 
 
-def _may_read(memory: Memory, query: SearchQuery) -> bool:
+def may_read(memory: Memory, query: SearchQuery) -> bool:
+    """Whether who asks may find this memory at all."""
     if memory.status == "forgotten" or memory.persona_id != query.persona:
         return False
     return memory.visibility == "house" or (query.speaker is not None and query.speaker in memory.speakers)

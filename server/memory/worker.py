@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -131,6 +131,16 @@ class MemoryWorker:
         self._resting: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
 
+    def take_up(self, work: Mapping[JobKind, Work]) -> None:
+        """Do these kinds of jobs, too, from now on."""
+        self._work |= work
+        self.wake()
+
+    def leave(self, kinds: Iterable[JobKind]) -> None:
+        """Let these kinds of jobs wait; one that runs goes on."""
+        for kind in kinds:
+            self._work.pop(kind, None)
+
     async def start(self) -> int:
         """Begin, with what a killed worker had in hand, and what waits without a job, in line; how much that was."""
         now = self._clock()
@@ -194,7 +204,6 @@ class MemoryWorker:
         )
 
     async def _run(self) -> None:
-        kinds = tuple(self._work)
         while True:
             if self._recipe.waits_for_turns:
                 await self._gate.wait_quiet()
@@ -203,6 +212,7 @@ class MemoryWorker:
             waiters, self._resting = self._resting, []
             try:
                 now = self._clock()
+                kinds = tuple(self._work)
                 async with self._databases.world() as db:
                     job = await jobs.lease(
                         db, owner=self.boot, now=now, lease_seconds=self._recipe.lease_seconds, kinds=kinds

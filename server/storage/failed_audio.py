@@ -11,7 +11,7 @@ import io
 import logging
 import time
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +38,18 @@ class FailedAudioStore:
         except OSError as error:
             _log.error("the recording of turn %d could not be kept: %s", turn_id, error.strerror)
 
+    async def remove(self, turn_ids: Collection[int]) -> None:
+        """Delete the recordings of these turns, which were forgotten. Raises `OSError`."""
+        await asyncio.to_thread(_remove_files, [self._folder / f"{turn_id}.wav" for turn_id in turn_ids])
+
     async def purge(self) -> int:
         """Delete recordings past their time and leftovers of a crash; the count."""
         return await asyncio.to_thread(purge_older, self._folder, _is_ours, self._now() - self._keep_seconds)
+
+
+def _remove_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _is_ours(path: Path) -> bool:

@@ -1,7 +1,8 @@
 """Queries on sessions: which conversation a channel is in.
 
 One channel has at most one open session. It ends after idle minutes, on request, or when the device calls its
-conversation by a new label. Takes times as arguments; knows no clock.
+conversation by a new label; in the same transaction a job is left to take in what was said at its end. Takes times as
+arguments; knows no clock.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from ulid import ULID
 
 from server.errors import NotFoundError
+from server.storage import jobs
 from server.storage.records import Session, record
 from server.storage.session_tables import SessionCloseReason, SessionRow
 
@@ -50,8 +52,7 @@ async def open_session(
             db.add(row)
             await db.flush()
             return record(Session, row)
-        _close(row, reason, now, idle_close)
-        db.add(row)
+        await _close(db, row, reason, now=now, idle_close=idle_close)
         # The unique index allows one open session a channel: the old one must be closed before the new one exists.
         await db.flush()
     row = SessionRow(
@@ -81,8 +82,7 @@ async def close_session(
     row = await _row(db, session_id)
     if row.closed_at is not None:
         return False
-    row.closed_at, row.close_reason = now, reason
-    db.add(row)
+    await _close(db, row, reason, now=now)
     return True
 
 
@@ -93,8 +93,7 @@ async def close_idle_sessions(db: AsyncSession, *, now: dt.datetime, idle_close:
     )
     closed = []
     for row in (await db.exec(idle)).all():
-        _close(row, "idle", now, idle_close)
-        db.add(row)
+        await _close(db, row, "idle", now=now, idle_close=idle_close)
         closed.append(row.session_id)
     return closed
 
@@ -116,10 +115,19 @@ def _ending(
     return None
 
 
-def _close(row: SessionRow, reason: SessionCloseReason, now: dt.datetime, idle_close: dt.timedelta) -> None:
+async def _close(
+    db: AsyncSession,
+    row: SessionRow,
+    reason: SessionCloseReason,
+    *,
+    now: dt.datetime,
+    idle_close: dt.timedelta = dt.timedelta(),
+) -> None:
     # An idle session ended when its time ran out, however late that is noticed.
     row.closed_at = row.last_active_at + idle_close if reason == "idle" else now
     row.close_reason = reason
+    db.add(row)
+    await jobs.enqueue(db, "ingest", row.session_id, now=now)
 
 
 async def _open_row(db: AsyncSession, channel_id: str) -> SessionRow | None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -146,6 +146,17 @@ class SpeechStore:
     async def purge(self) -> int:
         """Delete files past their time and leftovers of a crash; the count. Call it at start and from time to time."""
         return await asyncio.to_thread(purge_older, self._folder, _is_ours, self._now() - self._keep_seconds)
+
+    async def remove(self, turn_ids: Collection[int]) -> None:
+        """Delete the speech of these turns, which were forgotten; what is being made now stays. Raises `OSError`."""
+        for turn_id in turn_ids:
+            self._unwritten.pop(turn_id, None)
+        await asyncio.to_thread(self._remove_files, frozenset(turn_ids))
+
+    def _remove_files(self, turn_ids: frozenset[int]) -> None:
+        for path in self._folder.glob("*.pcm"):
+            if (match := _FILE.match(path.name)) is not None and int(match.group(1)) in turn_ids:
+                path.unlink(missing_ok=True)
 
     def expired(self) -> GoneError:
         """What a reader gets after the time is over."""

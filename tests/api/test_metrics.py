@@ -10,7 +10,8 @@ import pytest
 
 from server import errors
 from server.api.metrics import BUCKETS_SECONDS, Metrics, error_codes
-from server.errors import StackChanError
+from server.errors import StackChanError, StorageError
+from server.memory.service import MemoryFigures
 from server.pipeline.request import TurnError, TurnRequest, TurnResult
 from tests.fakes.engines import silence
 
@@ -134,6 +135,46 @@ def test_a_trace_without_what_it_should_hold_still_counts_the_turn(trace: Any) -
     assert value(metrics, "stage_seconds_count", stage="llm") == 0
     assert value(metrics, "first_token_seconds_count") == 0
     assert value(metrics, "time_to_first_audio_seconds_count") == 0
+
+
+def test_searches_of_memory_are_counted_and_timed() -> None:
+    metrics = Metrics("1.2.3")
+    assert value(metrics, "memory_searches_total", outcome="late") == 0
+    for outcome, seconds in (("found", 0.012), ("found", 0.4), ("late", 2.0)):
+        metrics.observe_search(outcome, seconds)  # type: ignore[arg-type]
+    assert value(metrics, "memory_searches_total", outcome="found") == 2
+    assert value(metrics, "memory_searches_total", outcome="late") == 1
+    assert value(metrics, "memory_search_seconds_sum") == pytest.approx(2.412)
+    assert value(metrics, "memory_search_seconds_bucket", le="0.02") == 1
+
+
+async def test_what_memory_holds_is_read_when_it_is_asked_for() -> None:
+    metrics = Metrics("1.2.3")
+    await metrics.refresh()
+    assert value(metrics, "memory_jobs", state="parked") == 0
+    now: list[MemoryFigures | StorageError | None] = [
+        MemoryFigures({"active": 7, "superseded": 2}, {"memories": 3, "filler": 4}, 5, 1, 2, index_usable=False)
+    ]
+
+    async def read() -> MemoryFigures | None:
+        figures = now[0]
+        if isinstance(figures, StorageError):
+            raise figures
+        return figures
+
+    metrics.watch_memory(read)
+    for answer in (now[0], None, StorageError("the disk is gone")):
+        now[0] = answer
+        await metrics.refresh()
+        assert [value(metrics, "memory_jobs", state=state) for state in ("pending", "parked")] == [5, 1]
+        assert [value(metrics, "memories", status=one) for one in ("active", "superseded", "forgotten")] == [7, 2, 0]
+        assert [value(metrics, "memory_segments", result=one) for one in ("memories", "filler", "failed")] == [3, 4, 0]
+        assert value(metrics, "memories_corrected") == 2
+        assert value(metrics, "memory_index_problem") == 1
+    now[0] = MemoryFigures({"active": 1}, {}, 0, 0, 0, index_usable=True)
+    await metrics.refresh()
+    assert value(metrics, "memory_index_problem") == 0
+    assert value(metrics, "memories", status="superseded") == 0
 
 
 def test_two_applications_count_apart() -> None:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from server.api.metrics import APOLOGIES, DROP_REASONS, OUTCOMES, STAGES, Metrics
+from server.api.metrics import (
+    APOLOGIES,
+    DROP_REASONS,
+    MEMORY_STATUSES,
+    OUTCOMES,
+    SEARCH_OUTCOMES,
+    SEGMENT_RESULTS,
+    STAGES,
+    Metrics,
+)
 from server.pipeline.request import TurnError, TurnRequest, TurnResult
 
 pytestmark = pytest.mark.unit
@@ -40,8 +49,17 @@ def test_the_table_is_the_registry() -> None:
 
 @pytest.mark.parametrize(
     ("label", "values"),
-    [("outcome", OUTCOMES), ("stage", STAGES), ("reason", DROP_REASONS), ("how", APOLOGIES)],
+    [
+        ("`outcome`", OUTCOMES),
+        ("`stage`", STAGES),
+        ("`reason`", DROP_REASONS),
+        ("`how`", APOLOGIES),
+        ("`outcome` of searches", SEARCH_OUTCOMES),
+        ("`status` of memories", MEMORY_STATUSES),
+        ("`result` of segments", SEGMENT_RESULTS),
+    ],
 )
 def test_the_values_of_a_label_are_those_that_are_counted(label: str, values: tuple[str, ...]) -> None:
-    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{label}` |"))
-    assert tuple(re.findall(r"`(\w+)`", row))[1:] == values
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| {label} |"))
+    # What stands in brackets explains a value.
+    assert tuple(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row)))[1:] == values

@@ -43,6 +43,15 @@ async def test_after_a_day_it_is_gone_and_strange_files_stay(tmp_path: Path) -> 
     assert sorted(os.listdir(tmp_path)) == ["2.wav", "notes.wav"]
 
 
+async def test_what_was_forgotten_is_gone_at_once(tmp_path: Path) -> None:
+    store = FailedAudioStore(tmp_path)
+    for turn_id in (1, 2):
+        await store.keep(turn_id, np.zeros(160, np.float32))
+    await store.remove([1, 7])
+    assert os.listdir(tmp_path) == ["2.wav"]
+    await FailedAudioStore(tmp_path / "none").remove([1])
+
+
 async def test_nothing_kept_is_nothing_to_purge(tmp_path: Path) -> None:
     assert await FailedAudioStore(tmp_path / "none").purge() == 0
     assert not (tmp_path / "none").exists()

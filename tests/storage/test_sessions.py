@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from server.errors import NotFoundError, StorageError
+from server.storage import jobs
 from server.storage.channels import ensure_channel
 from server.storage.database import Databases
 from server.storage.records import Session
@@ -143,6 +144,25 @@ async def test_session_that_is_not_there(databases: Databases) -> None:
     with pytest.raises(NotFoundError):
         async with databases.world() as db:
             await touch_session(db, "x", now=NOW)
+
+
+async def test_every_end_leaves_the_work_to_take_in_what_was_said(databases: Databases) -> None:
+    requested = await speak(databases, 0, channel="stackchan:kitchen")
+    replaced = await speak(databases, 0, "a")
+    idle = await speak(databases, 1, "b")
+    async with databases.world() as db:
+        assert await close_session(db, requested.session_id, now=after(1))
+        waiting = {one.session_id: await jobs.find(db, "ingest", one.session_id) for one in (requested, replaced, idle)}
+    assert waiting[idle.session_id] is None, "it goes on"
+    assert waiting[requested.session_id] is not None
+    assert waiting[replaced.session_id] is not None
+    async with databases.world() as db:
+        # A turn has left its job, to be done when the session is idle; now it is over.
+        await jobs.enqueue(db, "ingest", idle.session_id, now=after(1), not_before=after(90))
+        assert await close_idle_sessions(db, now=after(30), idle_close=TEN_MINUTES) == [idle.session_id]
+        job = await jobs.find(db, "ingest", idle.session_id)
+    assert job is not None
+    assert job.not_before == after(30)
 
 
 async def test_a_clock_that_was_ahead_does_not_keep_the_conversation_open_for_ever(databases: Databases) -> None:

@@ -1,0 +1,162 @@
+"""Memory as a turn's tools ask it: for somebody, in a turn, within its time.
+
+The tools read arguments and write results (`tools.py`), the parts search, read and forget; this is between them: it
+says who asks, bounds what they may reach and how long it takes. Knows no model and no prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+from server.errors import NotFoundError
+from server.memory.asking import Asker
+from server.memory.keeper import Forgotten, Keeper
+from server.memory.recall import Recall, may_read
+from server.memory.recall_records import SearchQuery, SearchResult
+from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
+from server.memory.tools import (
+    SEARCH_MEMORY,
+    SEARCH_MEMORY_FULL,
+    ForgetMemory,
+    ReadMemorySource,
+    SearchArguments,
+    SearchMemory,
+)
+from server.storage import memories
+from server.storage.database import Databases
+from server.storage.records import SourceTurn
+
+MemoryTool = SearchMemory | ReadMemorySource | ForgetMemory
+SearchOutcome = Literal["found", "nothing", "late", "failed"]
+OnSearch = Callable[[SearchOutcome, float], None]
+"""Told of every search of a model: how it went, and its seconds."""
+
+_TURNS_COUNTED = 64
+_log = logging.getLogger(__name__)
+
+
+class AskedMemory:
+    """`search_seconds`: for all searches of one turn together. `in_hand`: turns that are forgetting now."""
+
+    def __init__(
+        self,
+        databases: Databases,
+        recall: Recall,
+        keeper: Keeper,
+        *,
+        search_seconds: float,
+        on_search: OnSearch | None = None,
+        monotonic: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.in_hand: set[int] = set()
+        self._databases = databases
+        self._recall = recall
+        self._keeper = keeper
+        self._search_seconds = search_seconds
+        self._on_search = on_search
+        self._monotonic = monotonic
+        self._spent_seconds: dict[int, float] = {}
+
+    def tools(self, *, small: bool) -> tuple[MemoryTool, ...]:
+        """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
+        if small:
+            limits = SMALL_MODEL_LIMITS
+            return (
+                SearchMemory(self.search, spec=SEARCH_MEMORY, limits=limits),
+                ReadMemorySource(self.read, limits=limits),
+                ForgetMemory(self.search, self.forget, limits=limits),
+            )
+        return (
+            SearchMemory(self.search, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
+            ReadMemorySource(self.read),
+            ForgetMemory(self.search, self.forget),
+        )
+
+    async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
+        """What is remembered for it. Raises `TimeoutError` when the turn's time for searches is up; as `Recall`."""
+        query = replace(
+            query_of(asker, arguments.query),
+            entities=arguments.entities,
+            date_from=arguments.date_from,
+            date_to=arguments.date_to,
+            memory_type=arguments.memory_type,
+            limit=arguments.limit,
+            history=arguments.history,
+        )
+        started = self._monotonic()
+        outcome: SearchOutcome = "failed"
+        try:
+            async with asyncio.timeout(self._search_seconds - self._spent_seconds.get(asker.turn_id, 0.0)):
+                result = await self._recall.search(query)
+            outcome = "found" if result.candidates or result.said else "nothing"
+            return result
+        except TimeoutError:
+            outcome = "late"
+            _log.warning("the searches of a turn took longer than %g s", self._search_seconds)
+            raise
+        finally:
+            self._count(asker.turn_id, outcome, self._monotonic() - started)
+
+    async def read(
+        self, memory_id: str | None, turn_ids: tuple[int, ...], around: int, asker: Asker
+    ) -> Sequence[SourceTurn]:
+        """The exact words. Raises `NotFoundError`, as `Recall.read_source`."""
+        query = query_of(asker, asker.words)
+        return await self._recall.read_source(query, memory_id=memory_id, source_turn_ids=turn_ids, around=around)
+
+    async def forget(self, memory_ids: tuple[str, ...], asker: Asker) -> Mapping[str, Any]:
+        """Forget those that the asker may find, with their words, and with what is said in this turn.
+
+        `{"forgotten": n}`, with how much is `still_found` if anything is. Raises `NotFoundError` when they are not
+        there for the asker.
+        """
+        query = query_of(asker, asker.words)
+        async with self._databases.world(write=False) as db:
+            there = await memories.get_many(db, memory_ids)
+        allowed = [one.memory_id for one in there if may_read(one, query)]
+        if not allowed:
+            raise NotFoundError("There is no such memory.", hint="Search for it first.")
+        forgotten = await self._forget(allowed, asker.turn_id)
+        left = {"still_found": len(forgotten.still_found)} if forgotten.still_found else {}
+        return {"forgotten": len(allowed), **left}
+
+    async def forget_turn(self, turn_id: int) -> None:
+        """Blank a turn that has ended and in which something was forgotten: its words name what that was."""
+        await self._forget([], turn_id)
+
+    def turn_ended(self, turn_id: int) -> None:
+        """No more searches come from it."""
+        self._spent_seconds.pop(turn_id, None)
+
+    async def _forget(self, memory_ids: Sequence[str], turn_id: int) -> Forgotten:
+        with self._holding(turn_id):
+            return await self._keeper.forget(memory_ids, also_turn_ids=[turn_id])
+
+    @contextmanager
+    def _holding(self, turn_id: int) -> Iterator[None]:
+        self.in_hand.add(turn_id)
+        try:
+            yield
+        finally:
+            self.in_hand.discard(turn_id)
+
+    def _count(self, turn_id: int, outcome: SearchOutcome, seconds: float) -> None:
+        self._spent_seconds[turn_id] = self._spent_seconds.get(turn_id, 0.0) + seconds
+        # Turns that never told their end.
+        while len(self._spent_seconds) > _TURNS_COUNTED:
+            del self._spent_seconds[next(iter(self._spent_seconds))]
+        if self._on_search is not None:
+            self._on_search(outcome, seconds)
+
+
+def query_of(asker: Asker, text: str) -> SearchQuery:
+    """A question of somebody, who has the conversation in progress before their eyes."""
+    return SearchQuery(
+        text, asker.persona, asker.speaker, asker.asked_at, asker.zone, except_session_id=asker.session_id
+    )

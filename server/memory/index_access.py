@@ -1,0 +1,140 @@
+"""Whether the vector index can be used: opens it, survives that it cannot be opened, tries again, makes it anew.
+
+While there is no index, words alone find, and vectors wait in their jobs. Whoever uses the index is told by a function
+whenever that changes. Knows no backend, and no search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from server.errors import BusyError, IndexLocked, IndexUnavailable, MemoryIndexError
+from server.memory.index.base import MemoryIndex
+from server.memory.indexer import Indexer, Progress
+
+MakeIndex = Callable[[], MemoryIndex]
+"""A closed index."""
+UseIndex = Callable[[MemoryIndex | None], None]
+"""Takes the open index, or that there is none."""
+
+LOCAL_MEMORIES = 5_000
+"""Above it `local` is slow, and the log and the doctor recommend another."""
+_log = logging.getLogger(__name__)
+
+
+class IndexAccess:
+    """Owns the index. `problem`: why it cannot be used now; None when it can."""
+
+    def __init__(self, make: MakeIndex, indexer: Indexer, use: UseIndex) -> None:
+        self.problem: MemoryIndexError | None = None
+        self._make = make
+        self._indexer = indexer
+        self._use = use
+        self._index: MemoryIndex | None = None
+        self._changing = asyncio.Lock()
+        self._rebuilding = False
+
+    @property
+    def rebuilding(self) -> bool:
+        return self._rebuilding
+
+    async def open(self) -> bool:
+        """Open the index if it is not open; False when it cannot be used, for which `problem` says why. Never raises
+        a `MemoryIndexError`.
+        """
+        async with self._changing:
+            if self._index is not None:
+                return True
+            index = self._make()
+            try:
+                report = await index.open()
+            except MemoryIndexError as error:
+                self._tell(error)
+                return False
+            self._take(index)
+        try:
+            if report.rebuild_needed:
+                queued = await self._indexer.queue_all()
+                if queued:
+                    _log.warning("the memory index is made anew (%s): %d memories wait", report.reason, queued)
+            elif not report.ended_cleanly:
+                queued, removed = await self._indexer.reconcile()
+                _log.warning("the memory index was not closed: %d memories wait, %d were removed", queued, removed)
+        except MemoryIndexError as error:
+            # It is open and can be searched; what is missing in it is seen at the next start.
+            _log.error("the memory index could not be compared with the memories: %s", error.code)
+        if index.backend == "local" and report.points > LOCAL_MEMORIES:
+            _log.warning(
+                "%d memories are many for the index kind local: set memory.index_kind to edge, then run: "
+                "stackchan memory rebuild",
+                report.points,
+            )
+        return True
+
+    async def try_again(self) -> bool:
+        """Open after all, when what kept it from being opened may have passed. True when it is open now."""
+        if self._index is None and isinstance(self.problem, IndexLocked | IndexUnavailable) and await self.open():
+            _log.info("the memory index can be used again")
+            return True
+        return False
+
+    async def rebuild(self, progress: Progress | None = None) -> int:
+        """Make every vector anew, also with another model or backend than before; how many.
+
+        Raises `BusyError` while another one runs, `MemoryIndexError`, `EmbeddingError`; what is not written then waits
+        in its job, and the next one begins from the start.
+        """
+        if self._rebuilding:
+            raise BusyError("The memory index is being rebuilt.", code="rebuild_running", hint="Wait for its end.")
+        self._rebuilding = True
+        try:
+            async with self._changing:
+                if self._index is None:
+                    index = self._make()
+                    await index.open(discard=True)
+                    self._take(index)
+            return await self._indexer.rebuild(progress)
+        finally:
+            self._rebuilding = False
+
+    async def optimize(self) -> None:
+        """Do what makes later searches faster. Safe to call at any time; raises nothing of the index."""
+        if self._index is None or self._rebuilding:
+            return
+        try:
+            await self._index.optimize()
+        except MemoryIndexError as error:
+            _log.warning("the memory index could not be made faster: %s", error.code)
+
+    async def points(self) -> int | None:
+        """How many vectors there are; None when that cannot be told now."""
+        if self._index is None:
+            return None
+        try:
+            return await self._index.count()
+        except MemoryIndexError as error:
+            _log.warning("the vectors could not be counted: %s", error.code)
+            return None
+
+    async def close(self) -> None:
+        """Close it; safe to call twice and before `open`."""
+        async with self._changing:
+            index, self._index = self._index, None
+            if index is None:
+                return
+            self._use(None)
+            try:
+                await index.close()
+            except MemoryIndexError as error:
+                _log.error("the memory index was not closed well: %s", error)
+
+    def _take(self, index: MemoryIndex) -> None:
+        self._index, self.problem = index, None
+        self._use(index)
+
+    def _tell(self, error: MemoryIndexError) -> None:
+        if self.problem is None or self.problem.code != error.code:
+            _log.error("memories are found by words only: %s", error)
+        self.problem = error

@@ -1,0 +1,74 @@
+"""Whole exchanges as a prompt and a count take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from server.storage import forgetting
+from server.storage.database import Databases
+from server.storage.exchanges import count_searches, newest_exchanges, turns_that_forgot
+from server.storage.turns import add_user_turn, fail_turn, finish_turn
+from tests.storage.house import NOW, make_session, make_turn, robot_words, user_words
+
+pytestmark = pytest.mark.integration
+
+
+async def exchange(
+    databases: Databases, turn_id: int, session_id: str, *, calls: Any = None, memory: Any = None
+) -> None:
+    await make_turn(databases, turn_id, session_id)
+    async with databases.world() as db:
+        await add_user_turn(db, turn_id, 2 * turn_id, **user_words(f"質問{turn_id}"))
+        words = robot_words(2 * turn_id + 1, f"答え{turn_id}", tool_calls=calls)
+        await finish_turn(db, turn_id, outcome="ok", ended_at=NOW, robot=words, memory=memory)
+
+
+async def test_forgotten_and_failed_exchanges_are_not_shown_again(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    for turn_id in (1, 2, 3):
+        await exchange(databases, turn_id, session_id)
+    await make_turn(databases, 4, session_id)
+    async with databases.world() as db:
+        await add_user_turn(db, 4, 8, **user_words("聞こえた？"))
+        await fail_turn(db, 4, error_code="llm_failed", error_message="", ended_at=NOW, robot=robot_words(9, "ごめん"))
+        reached = await forgetting.reach(db, [], also_source=True, also_turn_ids=[2])
+        await forgetting.forget(db, reached, now=NOW)
+    async with databases.world(write=False) as db:
+        recent, total = await newest_exchanges(db, session_id, 10)
+        last, of_all = await newest_exchanges(db, session_id, 1)
+    assert [(one.user_text, one.robot_text) for one in recent] == [("質問1", "答え1"), ("質問3", "答え3")]
+    assert total == of_all == 2
+    assert [one.user_text for one in last] == ["質問3"]
+
+
+async def test_searches_are_counted_and_those_that_found_nothing(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    async with databases.world(write=False) as db:
+        assert await count_searches(db) == (0, 0)
+    await exchange(databases, 1, session_id, memory={"searched": True, "memory_ids": ["mem_1"], "source_checked": True})
+    await exchange(databases, 2, session_id, memory={"searched": True, "memory_ids": [], "source_checked": False})
+    await exchange(databases, 3, session_id, memory={"searched": False, "memory_ids": [], "source_checked": False})
+    await exchange(databases, 4, session_id)
+    async with databases.world(write=False) as db:
+        assert await count_searches(db) == (2, 1)
+
+
+async def test_turns_that_forgot_are_found_until_they_are_blank(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    made = {
+        1: [{"name": "forget_memory", "arguments": {"query": "PC"}, "result": {"forgotten": 1}}],
+        2: [{"name": "forget_memory", "arguments": {}, "result": {"forgotten": 0, "note": "nothing found"}}],
+        3: [{"name": "forget_memory", "arguments": {}, "result": {"error": "no"}}],
+        4: [{"name": "search_memory", "arguments": {"query": "forget_memory"}, "result": {"forgotten": 1}}],
+        5: None,
+        6: ["forget_memory", {"name": "forget_memory", "result": {"forgotten": True and "many"}}],
+    }
+    for turn_id, calls in made.items():
+        await exchange(databases, turn_id, session_id, calls=calls)
+    async with databases.world() as db:
+        assert await turns_that_forgot(db, "forget_memory") == [1]
+        reached = await forgetting.reach(db, [], also_source=True, also_turn_ids=[1])
+        await forgetting.forget(db, reached, now=NOW)
+        assert await turns_that_forgot(db, "forget_memory") == []
