@@ -125,7 +125,8 @@ def test_a_fact_can_be_read_off_what_was_said(conversation: dict[str, Any], fact
         # What it is about may have been named a little earlier, or be put in other words by whoever writes it down.
         assert any(entity_key(key) in entity_key(before) for key in group), group
     for number in fact["numbers"]:
-        assert values(number) and values(number) <= values(said), number
+        assert values(number), number
+        assert values(number) <= values(said), number
     if fact["days"]:
         first, last = (dt.date.fromisoformat(day) for day in fact["days"])
         # A day without its year is read as the one before; which one is meant, the label says.

@@ -1,6 +1,6 @@
 """Whether a summary says only what was said: every number, date and name in it against its source turns.
 
-Also what two memories differ in, whether words correct something, and what is filler. Pure: no model is asked, and
+Also what two memories differ in, whether words correct something or open a topic, and what is filler. Pure: no model is asked, and
 nothing is repaired here.
 """
 
@@ -157,6 +157,20 @@ _FILLER = (
     " yourewelcome sorry hmm uh um well right sure gotit thatsnice thatsgreat haha good morning afternoon evening night"
     " thank you very much see later"
 )
+_NEW_TOPIC = re.compile(
+    r"^(?:(?:あ|あっ|ああ|ねえ|えっと)[、,\s]*)?(?:そうそう|そういえば|そう言えば|ところで|それはそうと|話は?変わ|別の話"
+    r"|そうだ[、,!\s]|思い出した|話を?変え)"
+    r"|^(?:(?:oh|ah|so|hey|well|and|ok|okay),?\s+)?(?:by the way|anyways?\b|guess what|speaking of|that reminds me"
+    r"|before i forget|on another note|changing the subject|something else\b|on a different note|one more thing)",
+    re.IGNORECASE,
+)
+
+
+def opens_topic(text: str) -> bool:
+    """Whether somebody says that they now talk about something else: そういえば, by the way."""
+    return bool(_NEW_TOPIC.search(fold(text).strip()))
+
+
 _NOT_WORDS = re.compile(r"[\W_ーっッ〜]+")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 

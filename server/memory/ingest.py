@@ -11,14 +11,14 @@ import datetime as dt
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from server.engines.base import EmbeddingEngine, LlmEngine, LlmRequest, LlmText
 from server.errors import LlmError
-from server.memory.check import Problems, Said, check, is_correction, is_filler
+from server.memory.check import Problems, Said, check, is_correction, is_filler, opens_topic
 from server.memory.contradiction import Proposal
 from server.memory.dates import named_days
 from server.memory.keeper import Keeper
@@ -103,12 +103,12 @@ class Ingestor:
                 await jobs.enqueue(db, "ingest", job.subject, now=self._clock(), not_before=again_at)
 
     async def _segments(self, exchanges: Sequence[OpenExchange], *, ended: bool) -> list[Sequence[OpenExchange]]:
-        vectors = await self._embedding.embed_documents([_words(one) for one in exchanges])
         # One character's memories, and what is private, never mix with others.
-        breaks = [
+        breaks = {
             place for place in range(1, len(exchanges)) if _whose(exchanges[place]) != _whose(exchanges[place - 1])
-        ]
-        cut = closed_segments(vectors, self._segmenting, ended=ended, breaks=breaks)
+        }
+        said = [one.user.text for one in exchanges]
+        cut = await topics(said, self._embedding, self._segmenting, ended=ended, breaks=breaks)
         return [exchanges[part.start : part.stop] for part in cut]
 
     async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> bool:
@@ -149,6 +149,24 @@ class Ingestor:
         except TimeoutError:
             raise LlmError("The summarizer took too long.", code="llm_timeout", retryable=True) from None
         return text
+
+
+async def topics(
+    said: Sequence[str],
+    embedding: EmbeddingEngine,
+    recipe: SegmentRecipe,
+    *,
+    ended: bool,
+    breaks: Collection[int] = (),
+) -> list[range]:
+    """`closed_segments` of what the user said, an utterance an exchange. Raises `EmbeddingError`.
+
+    The user's words alone: a robot's answers are alike whatever the topic.
+    """
+    vectors = await embedding.embed_documents(said)
+    opened = {place for place, text in enumerate(said) if place and opens_topic(text)}
+    light = {place for place, text in enumerate(said) if is_filler([text])}
+    return closed_segments(vectors, recipe, ended=ended, breaks={*breaks, *opened}, light=light)
 
 
 def _shown(exchange: OpenExchange) -> SpokenExchange:
@@ -246,11 +264,6 @@ def _recalled(part: Sequence[OpenExchange]) -> tuple[str, ...]:
 def _whose(exchange: OpenExchange) -> tuple[str, str, str | None]:
     private = exchange.user.visibility == "private"
     return exchange.persona_id, exchange.user.visibility, exchange.user.speaker_id if private else None
-
-
-def _words(exchange: OpenExchange) -> str:
-    shown = _shown(exchange)
-    return f"{shown.user}\n{shown.robot}" if shown.robot else shown.user
 
 
 def _day(exchange: OpenExchange) -> dt.date:

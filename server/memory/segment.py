@@ -40,29 +40,41 @@ def recipe_for(model: str) -> SegmentRecipe:
 
 
 def closed_segments(
-    vectors: Samples, recipe: SegmentRecipe, *, ended: bool, breaks: Collection[int] = ()
+    vectors: Samples,
+    recipe: SegmentRecipe,
+    *,
+    ended: bool,
+    breaks: Collection[int] = (),
+    light: Collection[int] = (),
 ) -> list[range]:
     """The segments that are over, as ranges of exchange numbers from 0; the open one at the end is not among them.
 
     `vectors`: unit, float32, shape (exchanges, dimensions), in the order they were said. `ended`: the session is over,
-    which closes the last one too. `breaks`: exchanges that begin a segment in any case.
+    which closes the last one too. `breaks`: exchanges that begin a segment in any case. `light`: exchanges without a
+    topic of their own (うん, thanks): they go with what was said before, and those around them are compared.
     """
     count = len(vectors)
     if not count:
         return []
-    similarities = np.einsum("ij,ij->i", vectors[:-1], vectors[1:])
+    weighty = [exchange for exchange in range(count) if exchange not in light]
+    alike = np.einsum("ij,ij->i", vectors[weighty[:-1]], vectors[weighty[1:]])
+    to_next = dict(zip(weighty[:-1], map(float, alike), strict=True))
+    to_last = dict(zip(weighty[1:], map(float, alike), strict=True))
     begins = [0]
     peak = -1.0
     for exchange in range(1, count):
-        similarity = float(similarities[exchange - 1])
-        after = float(similarities[exchange]) if exchange < count - 1 else -1.0
-        # The topic must have held on one side: within it so far, or right behind the gap.
-        fell = max(peak, after) - similarity >= recipe.drop and similarity < recipe.never_above
-        if exchange in breaks or exchange - begins[-1] >= recipe.most_exchanges or fell:
+        begun = exchange in breaks or exchange - begins[-1] >= recipe.most_exchanges
+        if not begun and exchange not in light:
+            similarity = to_last.get(exchange)
+            # The topic must have held on one side: within it so far, or right behind the gap. With nothing but
+            # greetings before it, it is the first.
+            held = max(peak, to_next.get(exchange, -1.0))
+            begun = similarity is None or (held - similarity >= recipe.drop and similarity < recipe.never_above)
+            if not begun and similarity is not None:
+                peak = max(peak, similarity)
+        if begun:
             begins.append(exchange)
             peak = -1.0
-        else:
-            peak = max(peak, similarity)
     ends = [*begins[1:], count]
     segments = [range(first, end) for first, end in zip(begins, ends, strict=True)]
     if not ended and len(segments[-1]) < recipe.most_exchanges:
