@@ -119,7 +119,9 @@ async def take_turn(
     )
     began = loop.time()
     result = await turns.run(turn, request or TurnRequest("desk", samples=loud(1.0)), collect)
-    return Played(result, events, journal, loop.time() - began)
+    seconds = loop.time() - began
+    await turns.close(60)
+    return Played(result, events, journal, seconds)
 
 
 def play_turn(*args: Any, **kwargs: Any) -> Played:
