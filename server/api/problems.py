@@ -31,6 +31,9 @@ _STATUS_BY_KIND: tuple[tuple[type[StackChanError], int], ...] = (
     (errors.GoneError, 410),
     (errors.BusyError, 409),
     (errors.OverloadError, 429),
+    (errors.IndexLocked, 503),
+    (errors.IndexUnavailable, 503),
+    (errors.IndexMismatch, 503),
 )
 _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
     {
@@ -50,6 +53,18 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "start_failed": 503,
         "stopping": 503,
         "storage_full": 507,
+        "arguments_invalid": 422,
+        "after_unknown": 422,
+        "import_format": 422,
+        "import_version": 422,
+        "import_line_invalid": 422,
+        "import_truncated": 422,
+        "import_duplicate": 422,
+        "import_line_too_long": 413,
+        "import_too_large": 413,
+        "body_too_large": 413,
+        "index_closed": 503,
+        "index_busy": 503,
     }
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_
 from sqlalchemy.orm import aliased
@@ -28,8 +29,8 @@ from server.storage.recall_tables import (
     SegmentRow,
     SegmentTurnRow,
 )
-from server.storage.records import SourceTurn, record
-from server.storage.session_tables import SourceTurnRow, TurnRow
+from server.storage.records import Channel, SourceTurn, Turn, record
+from server.storage.session_tables import ChannelRow, SourceTurnRow, TurnRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,14 @@ class RecallFigures:
 
     searches: int
     misses_corrected: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTurn:
+    """An exchange. `tool_calls`: of its answer, None without any."""
+
+    turn: Turn
+    tool_calls: Any
 
 
 async def listing(db: AsyncSession, wanted: Listing) -> list[Memory]:
@@ -209,4 +218,26 @@ async def words_of_turns(db: AsyncSession, turn_ids: Sequence[int]) -> list[Sour
         user_first = case((col(source.role) == "user", 0), else_=1)
         ordered = wanted.order_by(col(source.turn_id), user_first).execution_options(populate_existing=True)
         found += [record(SourceTurn, row) for row in (await db.exec(ordered)).all()]
+    return found
+
+
+async def all_channels(db: AsyncSession) -> list[Channel]:
+    """Every channel."""
+    rows = await db.exec(select(ChannelRow).order_by(ChannelRow.channel_id))
+    return [record(Channel, row) for row in rows.all()]
+
+
+async def whole_turns(db: AsyncSession, turn_ids: Sequence[int]) -> dict[int, WholeTurn]:
+    """These exchanges, each with the tool calls of its answer."""
+    turn, robot = TurnRow, aliased(SourceTurnRow)
+    found: dict[int, WholeTurn] = {}
+    for page in in_pages(sorted(set(turn_ids))):
+        wanted = (
+            select(turn, col(robot.tool_calls))
+            .outerjoin(robot, (col(robot.turn_id) == col(turn.turn_id)) & (col(robot.role) == "robot"))
+            .where(col(turn.turn_id).in_(page))
+            .execution_options(populate_existing=True)
+        )
+        for row, tool_calls in (await db.exec(wanted)).all():
+            found[row.turn_id] = WholeTurn(record(Turn, row), tool_calls)
     return found
