@@ -14,6 +14,7 @@ import typer
 
 from server import __version__
 from server.commands.failures import ExitCode, exit_code_of
+from server.commands.memory_arguments import memory_app
 from server.commands.terminal import give_up_output, open_terminal, show_error
 from server.errors import StackChanError
 
@@ -40,6 +41,7 @@ models_app = typer.Typer(
     context_settings=_CONTEXT,
 )
 app.add_typer(models_app, name="models")
+app.add_typer(memory_app, name="memory")
 
 DataDir = Annotated[
     Path | None,

@@ -15,6 +15,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from server.commands.client import ServerClient
+from server.commands.failures import RefusedError
 from server.errors import StackChanError
 
 Answer = dict[str, Any]
@@ -67,15 +68,19 @@ class RemoteMemory:
 
     def rebuild(self, progress: Progress) -> Answer:
         """Wait until all vectors are made anew; one that runs already is followed. Raises what it failed with."""
-        self._client.call("POST", "/v1/memory/rebuild")
+        try:
+            self._client.call("POST", "/v1/memory/rebuild")
+        except RefusedError as error:
+            if error.code != "rebuild_running":
+                raise
         while True:
             state = self._client.call("GET", "/v1/memory/rebuild")
             progress(int(state.get("done") or 0), int(state.get("total") or 0))
-            if state.get("state") not in ("queued", "running"):
+            if state.get("state") != "running":
                 break
             self._sleep(_POLL_SECONDS)
-        if error := state.get("error"):
-            raise _told(error)
+        if failure := state.get("error"):
+            raise _told(failure)
         return state
 
     def retry(self) -> Answer:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rich.padding import Padding
 from rich.table import Table
@@ -20,11 +19,14 @@ from server.commands.terminal import Terminal, own_command, printable, printable
 Answer = Mapping[str, Any]
 _DAY, _MINUTE = "%Y-%m-%d", "%Y-%m-%d %H:%M"
 _PARKED_SHOWN = 20
+_LOCAL_MEMORIES = 5_000
+"""As in `memory/index_access.py`, whose import would cost more than the whole answer."""
 
 
 def show_status(status: Answer, terminal: Terminal) -> None:
     """Every figure, then what needs a hand."""
     memories, index = _mapping(status.get("memories")), _mapping(status.get("index"))
+    problem = _mapping(index.get("problem"))
     parked = [_mapping(job) for job in _list(status.get("parked"))]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
@@ -33,7 +35,7 @@ def show_status(status: Answer, terminal: Terminal) -> None:
         ("Turns / 会話", _count(status.get("turns"))),
         ("Memories / 記憶", ", ".join(f"{_count(memories[one])} {_line(one)}" for one in memories) or "none"),
         ("Pending / 処理待ち", _count(status.get("pending"))),
-        ("Parked / 失敗", _count(len(parked))),
+        ("Parked / 失敗", _count(status.get("parked_count"))),
         ("Filler left out / 雑談", _count(status.get("filler_excluded"))),
         ("Searches / 検索", _searches(status)),
         ("Index / 索引", _index(index)),
@@ -45,9 +47,9 @@ def show_status(status: Answer, terminal: Terminal) -> None:
         terminal.say(f"  parked: {_line(job.get('kind'))} of {_line(job.get('subject'))}: {_line(job.get('code'))}")
     if parked:
         terminal.say(f"→ Put the reason right, then: {own_command()} memory retry", style="yellow")
-    for problem in (_line(index.get("problem")), _line(index.get("hint")), _line(index.get("recommendation"))):
-        if problem:
-            terminal.say(f"→ {problem}", style="yellow")
+    for told in (problem.get("message"), problem.get("hint"), _recommendation(memories, index)):
+        if told:
+            terminal.say(f"→ {_line(told)}", style="yellow")
 
 
 def show_found(answer: Answer, terminal: Terminal) -> None:
@@ -57,6 +59,9 @@ def show_found(answer: Answer, terminal: Terminal) -> None:
         show_headline(memory, terminal, number=number)
     if not memories:
         terminal.say("Nothing was found. / 見つかりませんでした。")
+    if said := _list(answer.get("not_yet_taken_in")):
+        terminal.say("Said, and not in any memory yet / まだ記憶になっていない発言", style="bold")
+        show_sources(said, terminal)
     searched = _mapping(answer.get("searched"))
     if why := searched.get("words_only"):
         terminal.note(
@@ -125,7 +130,10 @@ def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
         who = _line(turn.get("speaker_id")) or _line(turn.get("role"))
         line = Text(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
         line.append(f"{who}: ", style="bold")
-        line.append(printable(str(turn.get("text", ""))).replace("\n", "\n      "))
+        if turn.get("text"):
+            line.append(printable(str(turn["text"])).replace("\n", "\n      "))
+        else:
+            line.append("(forgotten / 忘れました)", style="dim")
         terminal.out.print(line, soft_wrap=True)
 
 
@@ -151,19 +159,26 @@ def show_audit(audit: Answer, terminal: Terminal) -> None:
 
 
 def when(value: Answer, key: str, form: str) -> str:
-    """A moment as it was there, in the zone that stands beside it; what cannot be read, as it is."""
+    """A moment as it was there; what cannot be read, as it is."""
     told = value.get(key)
     try:
-        moment = dt.datetime.fromisoformat(str(told))
-        zone = ZoneInfo(str(value.get("zone") or "UTC"))
-        return moment.astimezone(zone).strftime(form)
-    except (ValueError, OverflowError, ZoneInfoNotFoundError, OSError):
+        return dt.datetime.fromisoformat(str(told)).strftime(form)
+    except ValueError:
         return _line(told)
 
 
 def _searches(status: Answer) -> str:
-    searches, corrected = _count(status.get("searches")), _count(status.get("misses_corrected"))
-    return f"{searches} since the start, {corrected} misses corrected"
+    return f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards)"
+
+
+def _recommendation(memories: Answer, index: Answer) -> str:
+    searchable = sum(memories[one] for one in ("active", "superseded") if isinstance(memories.get(one), int))
+    if index.get("kind") != "local" or searchable <= _LOCAL_MEMORIES:
+        return ""
+    return (
+        f"Above {_LOCAL_MEMORIES:,} memories the index kind local is slow: set memory.index_kind to edge, "
+        f"then: {own_command()} memory rebuild"
+    )
 
 
 def _index(index: Answer) -> str:
