@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from server.app import turn_settings
 from server.config import load_settings
 from server.engines.base import LlmDone, LlmRequest, LlmText, LlmToolCall
 from server.errors import LlmError
 from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
+from server.start import turn_settings
 from tests.fakes.engines import ANSWER, FakeLlm
 
 pytestmark = pytest.mark.unit

@@ -191,6 +191,9 @@ FORGET_MEMORY = ToolSpec(
 )
 
 
+TOOL_NAMES = (SEARCH_MEMORY.name, READ_MEMORY_SOURCE.name, FORGET_MEMORY.name)
+
+
 class ForgetMemory:
     """Forgets on request. By words only what is meant for certain: else it gives back what to ask about.
 
@@ -239,6 +242,13 @@ class ForgetMemory:
         asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
         fresh = asked_in < asker.turn_id <= asked_in + _CHOICE_TURNS
         return fresh and bool(memory_ids) and set(memory_ids) <= choices
+
+
+def has_forgotten(call: Mapping[str, Any]) -> bool:
+    """Whether a finished call, `{"name", "arguments", "result"}`, forgot something."""
+    result = call.get("result")
+    forgotten = result.get("forgotten") if isinstance(result, Mapping) else None
+    return call.get("name") == FORGET_MEMORY.name and isinstance(forgotten, int) and forgotten > 0
 
 
 def asks_to_forget(words: str) -> bool:

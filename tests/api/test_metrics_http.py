@@ -174,7 +174,7 @@ async def test_the_process_is_seen_before_a_turn_can_be_taken(serve: Any) -> Non
     async with serve(llm=SlowLlm(), wait=False) as live:
         found = await scrape(live)
         go_on.set()
-        await asyncio.wait_for(live.app.state.readiness.wait(), 10)
+        await asyncio.wait_for(live.app.state.readiness.wait(), 60)
         later = await scrape(live)
     assert (sample(found, "ready"), sample(later, "ready")) == (0, 1)
     assert any(name == "process_resident_memory_bytes" for name, _ in found)
@@ -192,7 +192,7 @@ async def test_a_token_that_cannot_be_checked_yet_is_told_to_wait(serve: Any) ->
         boot = {"Authorization": f"Bearer {live.app.state.boot_token}"}
         assert (await live.client.get("/metrics", headers=boot)).status_code == 200
         go_on.set()
-        await asyncio.wait_for(live.app.state.readiness.wait(), 10)
+        await asyncio.wait_for(live.app.state.readiness.wait(), 60)
         token = live.app.state.new_owner_token
         owner = await live.client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
     assert code(early) == (503, "starting")

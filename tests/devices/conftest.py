@@ -53,7 +53,7 @@ def serve(tmp_path) -> Callable[..., Any]:
         try:
             async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=10) as client:
                 if wait:
-                    await asyncio.wait_for(app.state.readiness.wait(), 10)
+                    await asyncio.wait_for(app.state.readiness.wait(), 60)
                 yield LiveServer(app, url, client, fakes)
         finally:
             server.should_exit = True

@@ -303,7 +303,7 @@ async def test_a_stop_ends_what_waits_and_lets_what_runs_finish(serve):
 
 
 async def test_a_turn_that_a_stop_cuts_off_is_stored_as_such(serve, monkeypatch):
-    monkeypatch.setattr("server.app._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("server.start._GRACE_SECONDS", 0.2)
     gate = asyncio.Event()
     async with serve(llm=FakeLlm(scripts=[[LlmText('{"emotion"'), gate]])) as live:
         turn = (await say(live, "desk", "左を見て")).json()

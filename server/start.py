@@ -1,0 +1,311 @@
+"""What a start does, in order: data, memory, models, prompt, turns; and how each is taken down again.
+
+The second half of the composition root: `app.py` says what the server answers to, this what is behind it. Whoever is
+opened here registers its end at once, so a start that fails half-way closes what there is. Holds no logic of the rooms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from server.api.metrics import Metrics
+from server.audio.segmenter import SegmenterSettings
+from server.config import Settings
+from server.context.prompts import stable_prefix
+from server.devices.access import Access
+from server.devices.endpoint import TurnService
+from server.devices.uploads import Decoder, UploadLimits
+from server.engines.base import Engines, LlmEngine, LlmMessage
+from server.errors import StackChanError
+from server.memory.asking import Asker
+from server.memory.service import LongTermMemory
+from server.memory.tools import has_forgotten
+from server.persona import Persona
+from server.pipeline.clips import VoiceClips
+from server.pipeline.journal import TurnJournal
+from server.pipeline.request import OpenTurn, TurnResult
+from server.pipeline.runner import TurnRunner
+from server.pipeline.turn import TurnController, TurnSettings
+from server.pipeline.turn_log import log_turn
+from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
+from server.storage.database import WORLDS, Databases
+from server.storage.failed_audio import FailedAudioStore
+from server.storage.memory_records import Forgetting
+from server.storage.speech import SpeechStore
+
+_log = logging.getLogger(__name__)
+
+_PURGE_SECONDS = 300.0
+_GRACE_SECONDS = 5.0
+# A slower voice prepares its apologies beside the first turns.
+_APOLOGIES_SECONDS = 3.0
+
+
+class Readiness:
+    """How far the start has come. `listeners` hear `(step, seconds)`: None when it begins, then how long it took."""
+
+    def __init__(self) -> None:
+        self.state: Literal["starting", "ready", "failed"] = "starting"
+        self.error: StackChanError | None = None
+        self.listeners: list[Callable[[str, float | None], None]] = []
+        self._settled = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Return when the server is ready or has failed to start."""
+        await self._settled.wait()
+
+    def settle(self, error: StackChanError | None) -> None:
+        self.error = error
+        self.state = "failed" if error else "ready"
+        self._settled.set()
+
+    def tell(self, step: str, seconds: float | None) -> None:
+        for listener in self.listeners:
+            listener(step, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the start of a server needs. `url`: where it will answer, for `run.json`; None: not written."""
+
+    settings: Settings
+    persona: Persona
+    engines: Engines
+    access: Access
+    url: str | None
+    clock: Callable[[], datetime]
+    readiness: Readiness
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server that can take turns. `memory` None: it is turned off."""
+
+    service: TurnService
+    memory: LongTermMemory | None
+    begin_stop: Callable[[], None]
+    """Tell it at the stop signal, while requests can still be answered: a turn that is cut off gets its 503."""
+
+
+async def start(parts: Parts, stack: AsyncExitStack) -> Started:
+    """Bring everything up; `stack` takes it down. Raises what cannot be survived, as a `StackChanError` or a group."""
+    settings, persona, engines, clock = parts.settings, parts.persona, parts.engines, parts.clock
+    stack.enter_context(hold_data_dir(settings.data_dir))
+    if parts.url is not None:
+        boot_id = secrets.token_hex(8)
+        write_run_file(settings.data_dir, RunFile(os.getpid(), parts.url, parts.access.boot_token, boot_id))
+        stack.callback(remove_run_file, settings.data_dir, boot_id)
+    databases = await Databases.open(settings.data_dir, settings.world)
+    stack.push_async_callback(databases.close)
+    journal = TurnJournal(databases, settings.session, persona)
+    closed = await journal.close_running_turns(clock())
+    if closed:
+        _log.warning("%d turns were cut by the last stop; their words are kept, they are closed as failed", len(closed))
+    speech = SpeechStore(settings.data_dir / "speech", settings.speech.keep_minutes * 60)
+    failed_audio = FailedAudioStore(settings.data_dir / "failed-audio")
+    stack.enter_context(_background(_purge_for_ever(speech, failed_audio)))
+    memory = _memory(parts, databases, (speech, failed_audio)) if settings.memory.enabled else None
+    if memory is not None:
+        stack.push_async_callback(memory.close)
+
+    async with asyncio.TaskGroup() as starts:
+        for kind, engine in zip(("vad", "asr", "llm", "tts", "embedding"), engines.all(), strict=True):
+            stack.push_async_callback(engine.close)
+            starts.create_task(_step(parts.readiness, f"{kind} {engine.name}", engine.start()))
+        if memory is not None:
+            # Needs no model yet, and is done before anything is searched.
+            starts.create_task(_step(parts.readiness, f"memory {settings.memory.index_kind}", memory.open()))
+    clips = await _warm(parts, stack, _prefix(parts, memory))
+    if memory is not None:
+        stack.push_async_callback(memory.stop)  # while the models are still there
+        await memory.start()
+
+    controller = TurnController(
+        engines,
+        persona,
+        journal,
+        turn_settings(settings),
+        clock=clock,
+        tools=memory.tools_for(engines.llm.capabilities) if memory is not None else (),
+        observers=(parts.metrics.observe_turn, log_turn),
+        clips=clips,
+        keep_recording=failed_audio.keep if settings.asr.keep_failed_audio else None,
+        hot_words=_hot_words(memory) if memory is not None else None,
+        gate=memory.gate if memory is not None else None,
+        after_turn=_after_turn(memory, persona) if memory is not None else None,
+    )
+    stack.push_async_callback(controller.close, _GRACE_SECONDS)
+    runner = TurnRunner(
+        controller,
+        journal,
+        speech,
+        running_turns=settings.limits.running_turns,
+        queued_turns=settings.limits.queued_turns,
+        clock=clock,
+    )
+    stack.push_async_callback(runner.close, _GRACE_SECONDS)
+    limits = UploadLimits(settings.limits.upload_bytes, settings.limits.upload_seconds, settings.limits.text_characters)
+    decoder = Decoder(limits)
+    stack.callback(decoder.close)
+    service = TurnService(
+        authorizer=await parts.access.open(databases, clock),
+        runner=runner,
+        journal=journal,
+        speech=speech,
+        limits=limits,
+        decoder=decoder,
+        speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
+    )
+    return Started(service, memory, lambda: runner.begin_close(_GRACE_SECONDS))
+
+
+# --- memory ---
+
+
+def _memory(parts: Parts, databases: Databases, recordings: Sequence[SpeechStore | FailedAudioStore]) -> LongTermMemory:
+    settings, llm = parts.settings, parts.engines.llm
+
+    async def forget_recordings(reached: Forgetting) -> None:
+        for store in recordings:
+            await store.remove(reached.turn_ids)
+
+    async def read_prompt_again() -> None:
+        await _read_prompt(llm, _prefix(parts, memory))
+
+    memory = LongTermMemory(
+        databases,
+        llm,
+        parts.engines.embedding,
+        settings.memory,
+        settings.session,
+        world_folder=settings.data_dir / WORLDS / settings.world,
+        persona_id=parts.persona.persona_id,
+        zone=ZoneInfo(parts.persona.zone),
+        clock=parts.clock,
+        # A small model's cache holds one prompt, which is now the summarizer's.
+        after_asking=read_prompt_again if llm.capabilities.wants_examples else None,
+        on_forgotten=(forget_recordings,),
+        on_search=parts.metrics.observe_search,
+    )
+    return memory
+
+
+async def _read_prompt(llm: LlmEngine, prefix: Sequence[LlmMessage]) -> None:
+    try:
+        await llm.warm_prefix(prefix)
+    except StackChanError as error:  # the next turn reads it
+        _log.warning("the prompt could not be read again: %s", error.code)
+
+
+def _hot_words(memory: LongTermMemory) -> Callable[[OpenTurn], Awaitable[Sequence[str]]]:
+    async def hot_words(turn: OpenTurn) -> Sequence[str]:
+        return memory.hot_words_for(turn.session_id, turn.speaker_id)
+
+    return hot_words
+
+
+def _after_turn(memory: LongTermMemory, persona: Persona) -> Callable[[OpenTurn, TurnResult], Awaitable[None]]:
+    zone = ZoneInfo(persona.zone)
+
+    async def after_turn(turn: OpenTurn, result: TurnResult) -> None:
+        asker = Asker(
+            persona=persona.persona_id,
+            speaker=turn.speaker_id,
+            session_id=turn.session_id,
+            turn_id=turn.turn_id,
+            asked_at=turn.started_at,
+            zone=zone,
+            words=result.transcript,
+        )
+        await memory.turn_ended(asker, forgot=any(has_forgotten(call) for call in result.tool_calls))
+
+    return after_turn
+
+
+# --- models ---
+
+
+def _prefix(parts: Parts, memory: LongTermMemory | None) -> Sequence[LlmMessage]:
+    capabilities = parts.engines.llm.capabilities
+    tools = memory.tools_for(capabilities) if memory is not None else ()
+    return stable_prefix(parts.persona, capabilities, tuple(tool.spec for tool in tools))
+
+
+async def _warm(parts: Parts, stack: AsyncExitStack, prefix: Sequence[LlmMessage]) -> VoiceClips:
+    """Read the prompt and prepare what the voice may have to say at once."""
+    settings, engines, readiness = parts.settings, parts.engines, parts.readiness
+    started = time.perf_counter()
+    readiness.tell("apologies", None)
+    clips = VoiceClips()
+    making = clips.make_for(
+        parts.persona, engines.tts, settings.tts.speech_sample_rate_hz, timeout_seconds=settings.tts.timeout_seconds
+    )
+    stack.enter_context(_background(making))
+    readiness.tell("prompt", None)
+    await engines.llm.warm_prefix(prefix)
+    readiness.tell("prompt", time.perf_counter() - started)
+    await clips.wait(_APOLOGIES_SECONDS)
+    readiness.tell("apologies", time.perf_counter() - started)
+    return clips
+
+
+async def _step(readiness: Readiness, step: str, work: Coroutine[Any, Any, None]) -> None:
+    started = time.perf_counter()
+    readiness.tell(step, None)
+    await work
+    readiness.tell(step, time.perf_counter() - started)
+
+
+async def _purge_for_ever(*stores: SpeechStore | FailedAudioStore) -> None:
+    while True:
+        for store in stores:
+            try:
+                await store.purge()
+            except OSError as error:
+                _log.warning("old recordings could not be removed: %s", error)
+        await asyncio.sleep(_PURGE_SECONDS)
+
+
+@contextmanager
+def _background(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def turn_settings(settings: Settings) -> TurnSettings:
+    """What a turn needs to know of the settings."""
+    return TurnSettings(
+        segmenter=SegmenterSettings(
+            start_probability=settings.vad.threshold,
+            # Silero's own margin: speech that has begun is given up later than it was found.
+            stay_probability=max(0.01, settings.vad.threshold - 0.15),
+            start_windows=settings.listening.start_speech_windows,
+            end_silence_seconds=settings.listening.end_silence_ms / 1000,
+            pre_roll_seconds=settings.listening.pre_roll_ms / 1000,
+        ),
+        asr_timeout_seconds=settings.asr.timeout_seconds,
+        llm_timeout_seconds=settings.llm.timeout_seconds,
+        tts_timeout_seconds=settings.tts.timeout_seconds,
+        max_answer_tokens=settings.llm.max_answer_tokens,
+        temperature=settings.llm.temperature,
+        seed=settings.llm.seed,
+        tool_rounds=settings.llm.tool_rounds,
+        speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
+        context_tokens=settings.session.context_tokens,
+        context_turns=settings.session.context_turns,
+        search_seconds=settings.memory.search_timeout_seconds,
+    )
