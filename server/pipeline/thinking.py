@@ -139,7 +139,14 @@ class Thought:
         self._heard = heard
         self._trace = trace
         self._filler = filler
-        self._loop = ToolLoop(thinker.usable_tools(), thinker.settings.tool_rounds, trace, thinker.asker(turn, heard))
+        self._loop = ToolLoop(
+            thinker.usable_tools(),
+            thinker.settings.tool_rounds,
+            trace,
+            thinker.asker(turn, heard),
+            search_seconds=thinker.settings.search_seconds,
+            earlier=[exchange.user_text for exchange in turn.history.exchanges],
+        )
         self._out = AnswerOut(
             thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces, filler
         )

@@ -2,24 +2,30 @@
 
 Engines hide whether a call came natively or through a decision grammar. Results go back as tool messages marked as
 data. Knows no tool by name; bounded in rounds, calls and time: in the last round no tool is offered, so the model has
-to answer. A tool that fails is never the end of a turn: its result says so, and the model answers without it.
+to answer. A tool that fails is never the end of a turn: its result says so, and the model answers without it. Which
+calls a turn allows is the matter of `tool_rules.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from server.context.prompts import json_text, tool_result_message
+from server.context.quoting import without_marks
 from server.engines.base import LlmMessage, LlmToolCall, ToolSpec
 from server.errors import EngineError, StackChanError, StorageError
 from server.log_context import error_fields
 from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
-from server.pipeline.tool_results import is_error
+from server.pipeline.tool_results import LOOK_UPS, is_error
+from server.pipeline.tool_rules import ToolRules
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
 
@@ -32,6 +38,7 @@ _RESULT_CHARACTERS = 16_000
 _ARGUMENT_CHARACTERS = 4_000
 _DEEPEST = 32
 _NAME_CHARACTERS = 64
+_NO_NAME = re.compile(r"[^\w.-]")
 _ID_CHARACTERS = 256
 UNREACHABLE = "this cannot be reached right now; answer without it and say so"
 
@@ -59,14 +66,28 @@ Ask = Callable[[Sequence[LlmMessage], Sequence[ToolSpec]], Awaitable[Sequence[Ll
 
 
 class ToolLoop:
-    """Drives one answer. `runs`: the calls so far, in order."""
+    """Drives one answer. `runs`: the calls so far, in order.
 
-    def __init__(self, tools: Sequence[Tool], max_rounds: int, trace: TurnTrace, asker: Asker) -> None:
+    `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        max_rounds: int,
+        trace: TurnTrace,
+        asker: Asker,
+        *,
+        search_seconds: float = TOOL_TIMEOUT_SECONDS,
+        earlier: Sequence[str] = (),
+    ) -> None:
         self.runs: list[ToolRun] = []
         self._tools = {tool.spec.name: tool for tool in tools}
         self._max_rounds = max_rounds
         self._trace = trace
         self._asker = asker
+        self._search_seconds_left = search_seconds
+        self._rules = ToolRules(asker.words, earlier)
 
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
@@ -76,10 +97,12 @@ class ToolLoop:
             calls = await ask(said, () if last else tuple(tool.spec for tool in self._tools.values()))
             if not calls:
                 return
+            done: list[ToolRun] = []
             for call in calls[:_CALLS_A_ROUND]:
                 call, refusal = _sound(call)
                 run = await self._run_tool(call) if refusal is None else ToolRun(call.name, {}, {"error": refusal})
                 self.runs.append(run)
+                done.append(run)
                 if is_error(run.result):
                     self._trace.facts["tool_errors"] = self._trace.facts.get("tool_errors", 0) + 1
                 said = (
@@ -87,29 +110,47 @@ class ToolLoop:
                     LlmMessage("assistant", "", tool_calls=(call,)),
                     tool_result_message(call, json_text(dict(run.result))),
                 )
+            for run in done:
+                self._rules.read(run.name, run.result)
 
     async def _run_tool(self, call: LlmToolCall) -> ToolRun:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self._tools)
             return ToolRun(call.name, call.arguments, {"error": f"no such tool; there are: {known}"})
-        with self._trace.span("tool"):
+        if (refusal := self._rules.refusal(call.name, call.arguments)) is not None:
+            self._trace.facts["tool_refusals"] = self._trace.facts.get("tool_refusals", 0) + 1
+            _log.warning("a call of %s was refused: %s", call.name, refusal)
+            return ToolRun(call.name, call.arguments, {"error": refusal})
+        with self._trace.span("tool"), self._limited(call.name) as seconds:
             try:
-                return ToolRun(
-                    call.name,
-                    call.arguments,
-                    await bounded(_checked_run(tool, call, self._asker), TOOL_TIMEOUT_SECONDS),
-                )
+                if seconds <= 0:
+                    raise TimeoutError
+                result = await bounded(_checked_run(tool, call, self._asker), seconds)
+                return ToolRun(call.name, call.arguments, result)
             except (EngineError, StorageError) as error:  # what the tool needs has failed
                 _log.error("tool %s failed: %s", call.name, error.code, extra=error_fields(error))
             except StackChanError as error:  # the model can do better
                 _log.info("tool %s refused its arguments: %s", call.name, error.code)
                 return ToolRun(call.name, call.arguments, {"error": clean_text(str(error.message))})
             except TimeoutError:
-                _log.error("tool %s took longer than %g s", call.name, TOOL_TIMEOUT_SECONDS)
+                _log.error("tool %s took longer than the %g s that were left for it", call.name, seconds)
             except Exception as error:
                 _log.error("tool %s: a defect", call.name, exc_info=error)
         return ToolRun(call.name, call.arguments, {"error": UNREACHABLE})
+
+    @contextmanager
+    def _limited(self, name: str) -> Iterator[float]:
+        """How long a call may take. What looks something up draws on the time of all that do."""
+        if name not in LOOK_UPS:
+            yield TOOL_TIMEOUT_SECONDS
+            return
+        now = asyncio.get_running_loop().time
+        began = now()
+        try:
+            yield min(TOOL_TIMEOUT_SECONDS, max(0.0, self._search_seconds_left))
+        finally:
+            self._search_seconds_left -= now() - began
 
 
 async def _checked_run(tool: Tool, call: LlmToolCall, asker: Asker) -> Mapping[str, Any]:
@@ -122,7 +163,7 @@ async def _checked_run(tool: Tool, call: LlmToolCall, asker: Asker) -> Mapping[s
 
 def _sound(call: LlmToolCall) -> tuple[LlmToolCall, str | None]:
     """A call as it can be stored and shown to the model again, and what is wrong with its arguments."""
-    name = clean_text(call.name)[:_NAME_CHARACTERS] if isinstance(call.name, str) else ""
+    name = _NO_NAME.sub("_", clean_text(call.name)[:_NAME_CHARACTERS]) if isinstance(call.name, str) else ""
     call_id = clean_text(call.call_id)[:_ID_CHARACTERS] if isinstance(call.call_id, str) else ""
     call = replace(call, name=name or "unnamed", call_id=call_id)
     if not isinstance(call.arguments, Mapping):
@@ -130,7 +171,9 @@ def _sound(call: LlmToolCall) -> tuple[LlmToolCall, str | None]:
     plain = _plain(call.arguments, _ARGUMENT_CHARACTERS)
     if plain is None:
         return replace(call, arguments={}), f"the arguments must be JSON of at most {_ARGUMENT_CHARACTERS} characters"
-    return replace(call, arguments=plain), None
+    # The model sees its call again, and what it wrote may come from a memory.
+    harmless: dict[str, Any] = json.loads(without_marks(json.dumps(plain, ensure_ascii=False)))
+    return replace(call, arguments=harmless), None
 
 
 def _plain(value: Mapping[str, Any], characters: int) -> dict[str, Any] | None:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 SEARCH = "search_memory"
 READ_SOURCE = "read_memory_source"
+FORGET = "forget_memory"
+LOOK_UPS = frozenset({SEARCH, READ_SOURCE})
+"""Tools that only look something up: nothing is half done when one is given up."""
 
 
 def is_error(result: object) -> bool:
@@ -27,6 +30,9 @@ class MemoryUse:
     """The words that a memory came from were read."""
 
 
+_LISTS = ("candidates", "which")
+
+
 def memory_use(runs: Iterable[tuple[str, object]]) -> MemoryUse:
     """`runs`: name and result of each call, in order. A result of another form than expected counts as nothing."""
     searched = source_checked = False
@@ -35,10 +41,11 @@ def memory_use(runs: Iterable[tuple[str, object]]) -> MemoryUse:
         searched = searched or name == SEARCH
         if is_error(result) or not isinstance(result, Mapping):
             continue
-        source_checked = source_checked or name == READ_SOURCE
-        memories = result.get("memories") if name == SEARCH else None
-        for memory in memories if isinstance(memories, list | tuple) else ():
-            memory_id = memory.get("memory_id") if isinstance(memory, Mapping) else None
-            if isinstance(memory_id, str) and memory_id:
-                memory_ids[memory_id] = None
+        source_checked = source_checked or (name == READ_SOURCE and result.get("source_checked") is True)
+        for key in _LISTS if name in (SEARCH, FORGET) else ():
+            memories = result.get(key)
+            for memory in memories if isinstance(memories, list | tuple) else ():
+                memory_id = memory.get("memory_id") if isinstance(memory, Mapping) else None
+                if isinstance(memory_id, str) and memory_id:
+                    memory_ids[memory_id] = None
     return MemoryUse(searched, tuple(memory_ids), source_checked)

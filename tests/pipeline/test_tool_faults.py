@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,9 @@ from server.errors import EmbeddingError, NotFoundError, RequestError, StorageEr
 from server.memory.tools import SearchMemory
 from server.pipeline.request import TurnRequest
 from server.pipeline.tool_loop import TOOL_TIMEOUT_SECONDS, UNREACHABLE
+from server.pipeline.tool_results import is_error
 from tests.fakes.engines import FakeLlm, answer
-from tests.pipeline.turns import play_turn
+from tests.pipeline.turns import NOW, SETTINGS, TURN, play_turn
 
 pytestmark = pytest.mark.unit
 
@@ -79,17 +81,58 @@ def test_memory_that_fails_is_told_to_the_model_which_answers_without_it(given):
 
 def test_memory_that_hangs_is_waited_for_a_bounded_time():
     played, _ = play(Odd(asyncio.Event()))
-    # The settings of the test let the model think for as long as a tool may take, so nothing is left to answer.
-    assert played.seconds == TOOL_TIMEOUT_SECONDS
-    from dataclasses import replace
-
-    from tests.pipeline.turns import SETTINGS
-
-    llm = FakeLlm(scripts=[CALL, answer()])
-    played = play_turn(WORDS, llm=llm, tools=[Odd(asyncio.Event())], settings=replace(SETTINGS, llm_timeout_seconds=60))
     assert_answered(played, errors=1)
-    assert played.seconds == TOOL_TIMEOUT_SECONDS
+    assert played.seconds == SETTINGS.search_seconds == 2
     assert played.result.tool_calls[0]["result"] == {"error": UNREACHABLE}
+
+
+class Slow(Odd):
+    """Takes seconds."""
+
+    async def run(self, arguments, asker):
+        self.asked.append(arguments)
+        await asyncio.sleep(self.given)
+        return {"candidates": []}
+
+
+def test_the_searches_of_a_turn_share_their_time():
+    tool = Slow(0.75)
+    played, _ = play(tool, CALL, CALL, CALL, CALL)
+    assert_answered(played, errors=2)
+    assert [is_error(call["result"]) for call in played.result.tool_calls] == [False, False, True, True]
+    assert played.result.tool_calls[3]["result"] == {"error": UNREACHABLE}
+    assert (played.seconds, len(tool.asked)) == (2, 3), "the last one is not even begun"
+
+
+def test_what_only_takes_long_to_think_about_leaves_the_searches_their_time():
+    played, _ = play(Slow(0.75), [1.5, *CALL], [1.5, *CALL])
+    assert_answered(played, errors=0)
+
+
+def test_a_tool_that_changes_something_has_a_time_of_its_own():
+    class Forget(Slow):
+        spec = ToolSpec("forget_memory", "Forgets.", {"type": "object", "properties": {}})
+
+    forget = [LlmToolCall("forget_memory", {"query": "PC"}), LlmDone("tool_calls")]
+    request = TurnRequest("desk", text="PCのことは忘れて")
+    settings = replace(SETTINGS, llm_timeout_seconds=60)
+    for seconds, errors in ((3.0, 0), (TOOL_TIMEOUT_SECONDS + 1, 1)):
+        llm = FakeLlm(scripts=[forget, answer()])
+        assert_answered(play_turn(request, llm=llm, tools=[Forget(seconds)], settings=settings), errors)
+
+
+def test_a_tool_is_told_who_asks_and_what_was_said():
+    class Told(Odd):
+        async def run(self, arguments, asker):
+            self.asked.append(asker)
+            return {"candidates": []}
+
+    tool = Told(None)
+    play_turn(WORDS, llm=FakeLlm(scripts=[CALL, answer()]), tools=[tool], turn=replace(TURN, speaker_id="aki"))
+    [asker] = tool.asked
+    assert (asker.persona, asker.speaker, asker.session_id) == ("stackchan", "aki", TURN.session_id)
+    assert (asker.turn_id, asker.asked_at, str(asker.zone)) == (384, NOW, "Asia/Tokyo")
+    assert asker.words == "前に買ったPC、なんだっけ？"
 
 
 @pytest.mark.parametrize("error", [RequestError("query must be a text"), NotFoundError("there is no such memory")])
