@@ -20,7 +20,7 @@ from server.commands.asking import agreed
 from server.commands.client import ServerClient, find_target
 from server.commands.failures import ExitCode, UsageFailure
 from server.commands.memory_remote import RemoteMemory, Wanted
-from server.commands.memory_view import show_found, show_headline, show_memory, show_sources, show_status
+from server.commands.memory_view import show_audit, show_found, show_headline, show_memory, show_sources, show_status
 from server.commands.saved_files import require_free, save
 from server.commands.terminal import Terminal, own_command
 from server.commands.work_progress import MEGABYTES, MEMORIES, work_progress
@@ -241,6 +241,13 @@ def retry_parked(options: MemoryOptions, terminal: Terminal) -> ExitCode:
     queued = answer.get("queued") or 0
     told = f"{queued:,} queued again; the server does them. / もう一度試します。"
     return _tell(answer, options, terminal, lambda _, where: where.say(told))
+
+
+def audit_memories(sample: int, options: MemoryOptions, terminal: Terminal) -> ExitCode:
+    """A sample of the owner's own log: what was kept, and what was left out, side by side."""
+    with open_memory(options, terminal) as memory:
+        answer = memory.audit(sample)
+    return _tell(answer, options, terminal, show_audit)
 
 
 def _show_what_goes(memory: Mapping[str, Any], terminal: Terminal, *, keep_words: bool) -> None:

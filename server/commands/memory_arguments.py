@@ -183,3 +183,19 @@ def memory_retry(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     from server.commands.memory import MemoryOptions, retry_parked
 
     raise typer.Exit(retry_parked(MemoryOptions(data_dir, as_json), open_terminal()))
+
+
+@memory_app.command("audit")
+def memory_audit(
+    sample: Annotated[int, typer.Option(min=1, max=200, help="How many of each.")] = 20,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """A sample of your own log: what was kept and what was left out, in the exact words.
+
+    To see for yourself whether small talk is left out and what matters is
+    remembered.
+    """
+    from server.commands.memory import MemoryOptions, audit_memories
+
+    raise typer.Exit(audit_memories(sample, MemoryOptions(data_dir, as_json), open_terminal()))

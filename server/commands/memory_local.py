@@ -123,6 +123,11 @@ class LocalMemory:
     def retry(self) -> Answer:
         return self._run(self._parts.owner.retry())
 
+    def audit(self, sample: int) -> Answer:
+        from server.memory.audit import audit
+
+        return self._run(audit(self._parts.owner.databases, sample=sample))
+
     def _pieces(self, pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
         async def following() -> bytes | None:
             return await anext(pieces, None)

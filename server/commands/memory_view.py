@@ -76,7 +76,8 @@ def show_found(answer: Answer, terminal: Terminal) -> None:
 def show_headline(memory: Answer, terminal: Terminal, *, number: int | None = None) -> None:
     """Date, topic, score and speakers on a line; the summary and the id below it."""
     title = Text(f"{number:>3}  " if number is not None else "", style="dim")
-    title.append(f"{when(memory, 'occurred_at', _DAY)}  ", style="cyan")
+    if memory.get("occurred_at"):
+        title.append(f"{when(memory, 'occurred_at', _DAY)}  ", style="cyan")
     title.append(_line(memory.get("topic")), style="bold")
     facts = [_line(memory.get("memory_type"))]
     if memory.get("status") not in (None, "active"):
@@ -139,15 +140,13 @@ def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
 
 def show_audit(audit: Answer, terminal: Terminal) -> None:
     """Counts, then the sampled segments: kept and left out, each with its exact words."""
-    counts, types = _mapping(audit.get("counts")), _mapping(audit.get("by_type"))
-    for title, tally in (("Segments", counts), ("Memories by type", types)):
-        if tally:
-            told = ", ".join(f"{_count(tally[one])} {_line(one)}" for one in tally)
-            terminal.say(f"{title}: {told}")
-    for key, title in (
-        ("kept", "Kept / 覚えたこと"),
-        ("filler", "Left out as filler / 覚えなかったこと"),
-    ):
+    for title, key in (("Segments", "segments"), ("Memories by type", "memories_by_type")):
+        tally = _mapping(audit.get(key))
+        told = ", ".join(f"{_count(tally[one])} {_line(one)}" for one in tally)
+        terminal.say(f"{title}: {told or 'none'}")
+    if isinstance(share := audit.get("filler_share"), int | float):
+        terminal.say(f"Left out as filler / 雑談の割合: {share:.0%}")
+    for key, title in (("kept", "Kept / 覚えたこと"), ("filler", "Left out / 覚えなかったこと")):
         segments = [_mapping(one) for one in _list(audit.get(key))]
         terminal.say("")
         terminal.say(f"{title} ({len(segments)})", style="bold")
@@ -155,7 +154,7 @@ def show_audit(audit: Answer, terminal: Terminal) -> None:
             terminal.say("")
             for memory in _list(segment.get("memories")):
                 show_headline(_mapping(memory), terminal)
-            show_sources(_list(segment.get("sources")), terminal)
+            show_sources(_list(segment.get("said")), terminal)
 
 
 def when(value: Answer, key: str, form: str) -> str:

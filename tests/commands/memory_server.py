@@ -161,6 +161,8 @@ class MemoryServer:
                 return 200, self.rebuild_steps.pop(0) if len(self.rebuild_steps) > 1 else self.rebuild_steps[0]
             case "POST", "/v1/memory/retry":
                 return 200, {"queued": 1}
+            case "GET", "/v1/memory/audit":
+                return 200, self._audit()
             case "GET", "/v1/backup":
                 return 200, self.backup
         return 404, {"error": {"code": "not_found", "message": "Not Found"}}
@@ -195,6 +197,19 @@ class MemoryServer:
             "ambiguous": False,
             "searched": self.searched,
             "not_yet_taken_in": [],
+        }
+
+    def _audit(self) -> Any:
+        fields = ("memory_id", "topic", "summary", "memory_type", "confidence", "status")
+        noted = [{name: self.memories[PC_ID][name] for name in fields}]
+        closed = {"session_id": "01JABCDEFGHJKMNPQRSTVWXYZ0", "closed_at": "2026-11-29T00:30:00+00:00"}
+        filler = [said(31, "user", "おはよう"), said(32, "robot", "おはよう！")]
+        return {
+            "kept": [{"segment_id": 1, "said": self.sources[PC_ID], "memories": noted} | closed],
+            "filler": [{"segment_id": 2, "said": filler, "memories": []} | closed],
+            "segments": {"memories": 3, "filler": 1},
+            "memories_by_type": {"episode": 2, "preference": 1},
+            "filler_share": 0.25,
         }
 
     def _export(self) -> bytes:

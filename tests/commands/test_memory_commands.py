@@ -136,6 +136,7 @@ def test_nothing_found_and_words_only_are_said(cli: Cli, server: MemoryServer) -
         ("edit", PC_ID, "--importance", "6"),
         ("edit", PC_ID, "--occurred-at", "last week"),
         ("edit", PC_ID, "--entity", "a", "--no-entities"),
+        ("audit", "--sample", "0"),
         ("import", "no-such-file.jsonl"),
         ("export", "/no/such/folder/out.jsonl"),
     ],
@@ -344,6 +345,17 @@ def test_parked_work_is_queued_again(cli: Cli, server: MemoryServer) -> None:
     assert (done.code, done.out.split()[0]) == (0, "1")
 
 
+def test_an_audit_shows_what_was_kept_beside_what_was_left_out(cli: Cli, server: MemoryServer) -> None:
+    done = cli("memory", "audit", "--sample", "5")
+    assert done.code == 0
+    assert server.last("GET") == ("/v1/memory/audit", {"sample": "5"})
+    kept, left_out = done.out.index("覚えたこと (1)"), done.out.index("覚えなかったこと (1)")
+    assert kept < done.out.index("25,000円") < done.out.index("違う、二万五千円") < left_out
+    assert left_out < done.out.index("user: おはよう")
+    for words in ("Segments: 3 memories, 1 filler", "by type: 2 episode, 1 preference", "25%"):
+        assert words in done.out
+
+
 # Refusals
 
 
@@ -370,5 +382,5 @@ def test_a_server_that_is_gone_is_exit_code_3(cli: Cli, data_dir: Path, monkeypa
 
 def test_help_names_every_command(cli: Cli) -> None:
     out = cli("memory", "--help").out
-    for word in ("status", "search", "show", "edit", "forget", "export", "import", "rebuild", "retry"):
+    for word in ("status", "search", "show", "edit", "forget", "export", "import", "rebuild", "retry", "audit"):
         assert f" {word} " in out

@@ -18,8 +18,9 @@ from server.engines.registry import EngineEntry
 from server.errors import EngineError
 from server.events import Samples
 from server.run_file import hold_data_dir
-from server.storage import jobs, memories
+from server.storage import jobs, memories, segments
 from server.storage.database import Databases
+from server.storage.turns import get_turn
 from server.storage.words import tokens
 from tests.commands.conftest import Cli
 from tests.fakes.engines import FakeEmbedding
@@ -103,7 +104,7 @@ def answer(done: Any) -> Any:
 
 
 def test_nothing_is_made_where_nothing_is(cli: Cli, data_dir: Path) -> None:
-    for command in (("status",), ("search", "x"), ("rebuild",), ("retry",), ("show", PC)):
+    for command in (("status",), ("search", "x"), ("audit",), ("rebuild",), ("retry",), ("show", PC)):
         done = cli("memory", *command)
         assert done.code == 1
         assert "memory_missing" in done.err
@@ -267,11 +268,30 @@ def test_parked_work_is_queued_again(cli: Cli, house: Path) -> None:
     assert answer(cli("memory", "status", "--json"))["parked"] == []
 
 
+def test_an_audit_samples_what_was_taken_in(cli: Cli, house: Path) -> None:
+    in_database(house, _take_in)
+    found = answer(cli("memory", "audit", "--json"))
+    assert found["segments"] == {"memories": 1, "filler": 1}
+    assert [turn["text"] for turn in found["filler"][0]["said"]] == ["お茶が好き", "うん。"]
+    assert [one["memory_id"] for one in found["kept"][0]["memories"]] == [PC]
+    shown = cli("memory", "audit").out
+    assert "hiro: 違う、二万五千円" in shown
+    assert "50%" in shown
+
+
 def test_a_folder_in_use_is_left_alone(cli: Cli, house: Path) -> None:
     with hold_data_dir(house):
         done = cli("memory", "status")
     assert done.code == 1
     assert "data_in_use" in done.err
+
+
+async def _take_in(databases: Databases) -> None:
+    async with databases.world() as db:
+        for turn_id, result in ((2, "memories"), (3, "filler")):
+            turn = await get_turn(db, turn_id)
+            assert turn is not None
+            await segments.close_segment(db, turn.session_id, [turn_id], result, now=NOW)
 
 
 async def _pending(databases: Databases) -> int:
