@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fastapi_offline import FastAPIOffline
 
 from server import __version__
 from server.api.health import health_router
+from server.api.memory import memory_router
 from server.api.metrics import CountAnswers, Metrics, metrics_router
 from server.api.problems import install_problem_handlers
 from server.api.ranges import WholeAnswers
@@ -26,11 +27,13 @@ from server.config import Settings
 from server.devices.access import Access
 from server.devices.endpoint import TurnService, not_ready, turns_router
 from server.engines.base import Engines
-from server.errors import StackChanError
+from server.errors import NotFoundError, StackChanError
+from server.memory.owner import MemoryOwner
 from server.memory.service import LongTermMemory, MemoryFigures
 from server.memory.tools import TOOL_NAMES
-from server.persona import Persona
+from server.persona import Persona, find_persona
 from server.start import Parts, Readiness, start
+from server.storage.backup import Archive, make_archive
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +93,7 @@ def create_app(
         license_info={"name": "Apache-2.0"},
         openapi_tags=[
             {"name": "turns", "description": "One exchange: somebody says something, the robot answers."},
+            {"name": "memory", "description": "What is remembered, for its owner."},
             {"name": "health", "description": "For the command line and for supervisors."},
         ],
     )
@@ -109,6 +113,24 @@ def create_app(
     async def owner_only(authorization: str | None) -> None:
         live: TurnService | None = app.state.service
         await access.owner_only(authorization, live.authorizer if live else None, readiness.error)
+
+    def memory_owner() -> MemoryOwner:
+        if app.state.service is None:
+            raise not_ready(readiness.error)
+        memory: LongTermMemory | None = app.state.memory
+        if memory is None:
+            raise NotFoundError(
+                "Long-term memory is turned off.",
+                code="memory_off",
+                hint="Set memory.enabled to true and start the server again.",
+            )
+        return memory.owner
+
+    def backup() -> AbstractAsyncContextManager[Archive]:
+        if app.state.service is None:
+            raise not_ready(readiness.error)
+        path = find_persona(settings.data_dir, settings.persona_path)
+        return make_archive(settings.data_dir, persona_path=path, server_version=__version__, now=clock())
 
     @app.middleware("http")
     async def protect_pages(request: Request, call_next: Callable[[Request], object]) -> Response:
@@ -135,6 +157,7 @@ def create_app(
     install_problem_handlers(app)
     app.include_router(health_router(readiness, __version__))
     app.include_router(metrics_router(metrics, owner_only))
+    app.include_router(memory_router(memory_owner, owner_only, backup=backup, version=__version__))
     app.state.turn_service = service
     app.include_router(turns_router())
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")

@@ -38,6 +38,7 @@ from server.pipeline.runner import TurnRunner
 from server.pipeline.turn import TurnController, TurnSettings
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
+from server.storage.backup import clear_leftovers
 from server.storage.database import WORLDS, Databases
 from server.storage.failed_audio import FailedAudioStore
 from server.storage.memory_records import Forgetting
@@ -102,6 +103,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
     """Bring everything up; `stack` takes it down. Raises what cannot be survived, as a `StackChanError` or a group."""
     settings, persona, engines, clock = parts.settings, parts.persona, parts.engines, parts.clock
     stack.enter_context(hold_data_dir(settings.data_dir))
+    await asyncio.to_thread(clear_leftovers, settings.data_dir)
     if parts.url is not None:
         boot_id = secrets.token_hex(8)
         write_run_file(settings.data_dir, RunFile(os.getpid(), parts.url, parts.access.boot_token, boot_id))

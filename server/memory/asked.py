@@ -1,13 +1,12 @@
-"""Memory as a turn's tools ask it: for somebody, in a turn, within its time.
+"""Memory as a turn's tools ask it: for somebody, in a turn.
 
 The tools read arguments and write results (`tools.py`), the parts search, read and forget; this is between them: it
-says who asks, bounds what they may reach and how long it takes. Knows no model and no prompt.
+says who asks, and bounds what they may reach. Knows no model and no prompt.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,14 +34,11 @@ from server.storage.records import SourceTurn
 MemoryTool = SearchMemory | ReadMemorySource | ForgetMemory
 SearchOutcome = Literal["found", "nothing", "late", "failed"]
 OnSearch = Callable[[SearchOutcome, float], None]
-"""Told of every search of a model: how it went, and its seconds."""
-
-_TURNS_COUNTED = 64
-_log = logging.getLogger(__name__)
+"""Told of every search of a model: how it went (`late`: it was given up), and its seconds."""
 
 
 class AskedMemory:
-    """`search_seconds`: for all searches of one turn together. `in_hand`: turns that are forgetting now."""
+    """`in_hand`: turns that are forgetting now."""
 
     def __init__(
         self,
@@ -50,7 +46,6 @@ class AskedMemory:
         recall: Recall,
         keeper: Keeper,
         *,
-        search_seconds: float,
         on_search: OnSearch | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -58,10 +53,8 @@ class AskedMemory:
         self._databases = databases
         self._recall = recall
         self._keeper = keeper
-        self._search_seconds = search_seconds
         self._on_search = on_search
         self._monotonic = monotonic
-        self._spent_seconds: dict[int, float] = {}
 
     def tools(self, *, small: bool) -> tuple[MemoryTool, ...]:
         """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
@@ -79,7 +72,7 @@ class AskedMemory:
         )
 
     async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
-        """What is remembered for it. Raises `TimeoutError` when the turn's time for searches is up; as `Recall`."""
+        """What is remembered for it. Raises as `Recall.search`; whoever calls limits its time."""
         query = replace(
             query_of(asker, arguments.query),
             entities=arguments.entities,
@@ -92,16 +85,15 @@ class AskedMemory:
         started = self._monotonic()
         outcome: SearchOutcome = "failed"
         try:
-            async with asyncio.timeout(self._search_seconds - self._spent_seconds.get(asker.turn_id, 0.0)):
-                result = await self._recall.search(query)
+            result = await self._recall.search(query)
             outcome = "found" if result.candidates or result.said else "nothing"
             return result
-        except TimeoutError:
+        except asyncio.CancelledError:
             outcome = "late"
-            _log.warning("the searches of a turn took longer than %g s", self._search_seconds)
             raise
         finally:
-            self._count(asker.turn_id, outcome, self._monotonic() - started)
+            if self._on_search is not None:
+                self._on_search(outcome, self._monotonic() - started)
 
     async def read(
         self, memory_id: str | None, turn_ids: tuple[int, ...], around: int, asker: Asker
@@ -130,10 +122,6 @@ class AskedMemory:
         """Blank a turn that has ended and in which something was forgotten: its words name what that was."""
         await self._forget([], turn_id)
 
-    def turn_ended(self, turn_id: int) -> None:
-        """No more searches come from it."""
-        self._spent_seconds.pop(turn_id, None)
-
     async def _forget(self, memory_ids: Sequence[str], turn_id: int) -> Forgotten:
         with self._holding(turn_id):
             return await self._keeper.forget(memory_ids, also_turn_ids=[turn_id])
@@ -145,14 +133,6 @@ class AskedMemory:
             yield
         finally:
             self.in_hand.discard(turn_id)
-
-    def _count(self, turn_id: int, outcome: SearchOutcome, seconds: float) -> None:
-        self._spent_seconds[turn_id] = self._spent_seconds.get(turn_id, 0.0) + seconds
-        # Turns that never told their end.
-        while len(self._spent_seconds) > _TURNS_COUNTED:
-            del self._spent_seconds[next(iter(self._spent_seconds))]
-        if self._on_search is not None:
-            self._on_search(outcome, seconds)
 
 
 def query_of(asker: Asker, text: str) -> SearchQuery:

@@ -128,14 +128,7 @@ class LongTermMemory:
             rebuild=self.rebuild,
             wake=self.worker.wake,
         )
-        self._asked = AskedMemory(
-            databases,
-            self.recall,
-            self.keeper,
-            search_seconds=settings.search_timeout_seconds,
-            on_search=on_search,
-            monotonic=monotonic,
-        )
+        self._asked = AskedMemory(databases, self.recall, self.keeper, on_search=on_search, monotonic=monotonic)
         self._names = NamesToHear(databases, self.recall)
         self._databases = databases
         self._somebody: Callable[[], SearchQuery] = lambda: SearchQuery("", persona_id, None, clock(), zone)
@@ -252,7 +245,6 @@ class LongTermMemory:
 
     async def turn_ended(self, asker: Asker, *, forgot: bool = False) -> None:
         """A turn is stored and answered. `forgot`: something was forgotten in it. Raises `StorageError`."""
-        self._asked.turn_ended(asker.turn_id)
         self.worker.wake()
         if forgot:
             await self.forget_this_turn(asker.turn_id)

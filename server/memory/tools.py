@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, cast, get_args
 
 from server.engines.base import ToolSpec
@@ -50,10 +49,9 @@ class SearchArguments:
 
 
 SearchMemories = Callable[[SearchArguments, Asker], Awaitable[SearchResult]]
-"""Finds what the asker may find. Raises `TimeoutError` when the time for the searches of a turn is up."""
+"""Finds what the asker may find."""
 _DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
 _LIMIT = 10
-TOO_LATE: Mapping[str, Any] = MappingProxyType({"error": "the search took too long; answer without it and say so"})
 _SOURCE_LIMITS = ToolLimits(candidates=20)
 _CHOICE_LIMITS = ToolLimits(candidates=3)
 _CHOICE_TURNS = 50
@@ -117,10 +115,7 @@ class SearchMemory:
         )
         if asked.date_from and asked.date_to and asked.date_from > asked.date_to:
             raise _wrong("date_from must not be after date_to")
-        try:
-            return search_result(await self._search(asked, asker), self._limits)
-        except TimeoutError:
-            return dict(TOO_LATE)
+        return search_result(await self._search(asked, asker), self._limits)
 
 
 ReadSource = Callable[[str | None, tuple[int, ...], int, Asker], Awaitable[Sequence[SourceTurn]]]
@@ -219,10 +214,7 @@ class ForgetMemory:
             raise _wrong("the user did not ask to forget anything just now; nothing was forgotten")
         if query is None:
             return dict(await self._forget(memory_ids[:10], asker))
-        try:
-            found = await self._search(SearchArguments(query, limit=self._limits.candidates), asker)
-        except TimeoutError:
-            return dict(TOO_LATE)
+        found = await self._search(SearchArguments(query, limit=self._limits.candidates), asker)
         if not found.candidates:
             return {"forgotten": 0, "note": "nothing found"}
         if found.ambiguous:

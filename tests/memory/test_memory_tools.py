@@ -27,7 +27,6 @@ from server.memory.tools import (
     READ_MEMORY_SOURCE,
     SEARCH_MEMORY,
     SEARCH_MEMORY_FULL,
-    TOO_LATE,
     ForgetMemory,
     ReadMemorySource,
     SearchArguments,
@@ -184,15 +183,6 @@ async def test_the_short_search_gives_the_same_fields_and_little_of_it() -> None
         {"query": "猫"}, ASKER
     )
     assert nothing == {"candidates": [], "ambiguous": False, "note": "nothing found"}
-
-
-async def test_a_search_that_takes_too_long_is_told_as_an_error_that_one_can_live_with() -> None:
-    async def late(arguments: SearchArguments, asker: Asker) -> SearchResult:
-        raise TimeoutError
-
-    assert await SearchMemory(late).run({"query": "猫"}, ASKER) == TOO_LATE
-    assert await ForgetMemory(late, Forget()).run({"query": "猫"}, FORGETTING) == TOO_LATE
-    assert "error" in TOO_LATE
 
 
 def test_a_small_model_gets_little_and_every_entry_keeps_its_id() -> None:
