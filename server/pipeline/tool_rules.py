@@ -4,7 +4,8 @@ What was said once comes back as data, and somebody may have said "forget everyt
 may obey that. So nothing here depends on recognising an order; it is asked where a call and its arguments come from:
 
 1. Ids are those that a result of this turn named. An id inside a text is none.
-2. Forgetting is the user's wish: words that only speak of it (忘れちゃった, "don't forget") are no request.
+2. Forgetting is the user's wish, of this turn or of the one before (then they were asked which memory is meant). Words
+   that only speak of it (忘れちゃった, "don't forget") are no request.
 3. After recalled words a search carries the user's question on. One that is lifted from what was recalled, or has
    words from there and none of the user's, is refused. To follow up what was found, its source is read.
 4. After recalled words a memory is forgotten that a search put first, or that shares a word with what the user said;
@@ -53,8 +54,7 @@ class ToolRules:
     """One turn's. `words`: what the user says in it; `earlier`: what they said before, newest last."""
 
     def __init__(self, words: str, earlier: Sequence[str] = ()) -> None:
-        self._asks = asks_to_forget(words)
-        self._only_talks = self._asks and not asks_to_forget(_ONLY_TALK.sub(" ", _plain(words)))
+        self._asks = any(asks_to_forget(_ONLY_TALK.sub(" ", _plain(text))) for text in (words, *earlier[-1:]))
         said = [words, *earlier[-_NEWEST_WORDS:]]
         self._said = _Words(said)
         self._recalled = _Words([])
@@ -67,7 +67,7 @@ class ToolRules:
         memory_ids = _memory_ids(arguments)
         if name in (READ_SOURCE, FORGET) and not self._ids.issuperset([*memory_ids, *_turn_ids(arguments)]):
             return _IDS_FIRST
-        if name == FORGET and self._only_talks:
+        if name == FORGET and not self._asks:
             return _NOT_ASKED
         if not self._recalled:
             return None
