@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
+from sqlalchemy import bindparam
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage.records import Channel, record
 from server.storage.session_tables import ChannelKind, ChannelRow
+
+_CHANNEL = select(ChannelRow).where(col(ChannelRow.channel_id) == bindparam("this_channel_id"))
 
 
 async def ensure_channel(
@@ -20,7 +24,7 @@ async def ensure_channel(
     parent_channel_id: str | None = None,
 ) -> Channel:
     """The channel, made when new; an existing one keeps what it was made with."""
-    row = await db.get(ChannelRow, channel_id)
+    row = (await db.exec(_CHANNEL, params={"this_channel_id": channel_id})).one_or_none()
     if row is None:
         row = ChannelRow(
             channel_id=channel_id, kind=kind, private=private, parent_channel_id=parent_channel_id, created_at=now

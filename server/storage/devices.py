@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 
+from sqlalchemy import bindparam
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage.records import Device, record
 from server.storage.server_tables import DeviceKind, DeviceRow
 
+_DEVICE = select(DeviceRow).where(col(DeviceRow.device_id) == bindparam("this_device_id"))
+
 
 async def ensure_device(
     db: AsyncSession, device_id: str, *, now: dt.datetime, kind: DeviceKind = "unknown", name: str | None = None
 ) -> Device:
     """The device, made when new; it was seen `now`. A known kind replaces `unknown`. It may be revoked: look."""
-    row = await db.get(DeviceRow, device_id)
+    row = await _row(db, device_id)
     if row is None:
         row = DeviceRow(device_id=device_id, name=name or device_id, kind=kind, created_at=now, last_seen_at=now)
     else:
@@ -28,7 +31,7 @@ async def ensure_device(
 
 
 async def get_device(db: AsyncSession, device_id: str) -> Device | None:
-    row = await db.get(DeviceRow, device_id)
+    row = await _row(db, device_id)
     return None if row is None else record(Device, row)
 
 
@@ -36,3 +39,7 @@ async def list_devices(db: AsyncSession) -> list[Device]:
     """All devices, in the order they came, revoked ones too."""
     rows = await db.exec(select(DeviceRow).order_by(col(DeviceRow.created_at), col(DeviceRow.device_id)))
     return [record(Device, row) for row in rows]
+
+
+async def _row(db: AsyncSession, device_id: str) -> DeviceRow | None:
+    return (await db.exec(_DEVICE, params={"this_device_id": device_id})).one_or_none()

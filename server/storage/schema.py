@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from sqlalchemy import CheckConstraint, MetaData
+from sqlalchemy import CheckConstraint, MetaData, Table
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -25,3 +25,9 @@ def one_of(column: str, literal: Any) -> CheckConstraint:
     """`column` holds one of the values of a `Literal` type, or NULL where the column allows it."""
     values = ", ".join(f"'{value}'" for value in get_args(literal))
     return CheckConstraint(f"{column} IN ({values})", name=column)
+
+
+def table_of(row: type[Any]) -> Table:
+    """The table of a row class, for statements that need no objects."""
+    table: Table = row.__table__
+    return table

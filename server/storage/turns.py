@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import func, update
+from sqlalchemy import bindparam, func, insert, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -20,6 +20,7 @@ from server.events import TurnOutcome, TurnStatus
 from server.storage import jobs, word_index
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS
 from server.storage.records import SourceTurn, Turn, record
+from server.storage.schema import table_of
 from server.storage.session_tables import (
     ChannelRow,
     InputKind,
@@ -32,6 +33,23 @@ from server.storage.types import clean_text
 
 SERVER_STOPPED = "server_stopped"
 _UNFINISHED = ("queued", "running")
+
+# The statements of every turn, made once: making one costs more than SQLite takes for it. What is set comes with the
+# parameters.
+_TURNS = table_of(TurnRow)
+_ADD_TURN = insert(_TURNS)
+_CHANGE_TURN = (
+    update(_TURNS)
+    .where(_TURNS.c.turn_id == bindparam("this_turn_id"), _TURNS.c.status.in_(_UNFINISHED))
+    .returning(_TURNS)
+)
+_STATUS = select(TurnRow.status).where(col(TurnRow.turn_id) == bindparam("this_turn_id"))
+_SAID_SOMETHING = select(SourceTurnRow.session_id).where(
+    col(SourceTurnRow.turn_id).in_(bindparam("turn_ids", expanding=True)), col(SourceTurnRow.role) == "user"
+)
+_IS_PRIVATE = select(ChannelRow.private).where(col(ChannelRow.channel_id) == bindparam("this_channel_id"))
+_ADD_SOURCE_TURN = insert(table_of(SourceTurnRow))
+_ADD_TRACE = insert(table_of(TurnTraceRow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +86,27 @@ async def create_turn(
 
     `transcript`: words that are known before the turn runs, because they were typed.
     """
-    row = TurnRow(
-        turn_id=turn_id,
-        session_id=session_id,
-        channel_id=channel_id,
-        device_id=device_id,
-        status=status,
-        input_kind=input_kind,
-        transcript=transcript,
-        idempotency_key=idempotency_key,
-        request_digest=request_digest,
-        persona_id=persona_id,
-        started_at=started_at,
-    )
-    db.add(row)
-    await db.flush()
-    return record(Turn, row)
+    values: dict[str, Any] = {
+        **dict.fromkeys(_TURNS.c.keys()),
+        "turn_id": turn_id,
+        "session_id": session_id,
+        "channel_id": channel_id,
+        "device_id": device_id,
+        "status": status,
+        "input_kind": input_kind,
+        "transcript": None if transcript is None else clean_text(transcript),
+        "idempotency_key": idempotency_key,
+        "request_digest": request_digest,
+        "persona_id": persona_id,
+        "started_at": started_at,
+    }
+    await db.exec(_ADD_TURN, params=values)
+    return Turn(**values)
 
 
 async def start_turn(db: AsyncSession, turn_id: int) -> None:
     """A queued turn is now running. Raises `NotFoundError`, or `StorageError` when it has ended."""
-    row = await _unfinished(db, turn_id)
-    row.status = "running"
-    db.add(row)
+    await _change(db, turn_id, status="running")
 
 
 async def add_user_turn(
@@ -109,16 +125,20 @@ async def add_user_turn(
 
     Raises `NotFoundError`, or `StorageError` when the turn has ended or has the user's words already.
     """
-    turn = await _unfinished(db, turn_id)
     text = clean_text(text)  # the column does it too; here, so that what is returned is what is stored
-    turn.transcript, turn.language, turn.audio_duration_ms = text, language, audio_duration_ms
-    db.add(turn)
-    row = await _source_turn(db, turn, source_turn_id, "user", text, language, said_at, zone)
-    row.speaker_id, row.audio_duration_ms = speaker_id, audio_duration_ms
-    db.add(row)
-    await db.flush()
-    await word_index.index_source_turn(db, source_turn_id, text)
-    return record(SourceTurn, row)
+    turn = await _change(db, turn_id, transcript=text, language=language, audio_duration_ms=audio_duration_ms)
+    return await _add_source_turn(
+        db,
+        turn,
+        source_turn_id=source_turn_id,
+        role="user",
+        text=text,
+        language=language,
+        said_at=said_at,
+        zone=zone,
+        speaker_id=speaker_id,
+        audio_duration_ms=audio_duration_ms,
+    )
 
 
 async def finish_turn(
@@ -143,27 +163,38 @@ async def finish_turn(
     The status of outcome `failed` is `failed`. `reply`: what was answered; None: the robot's words. Raises
     `NotFoundError`, or `StorageError` when it had ended.
     """
-    turn = await _unfinished(db, turn_id)
-    turn.status = "failed" if outcome == "failed" else "done"
-    turn.outcome, turn.ended_at = outcome, ended_at
     said = robot.text if reply is None and robot is not None else reply
-    turn.reply = None if said is None else clean_text(said)
-    turn.emotion, turn.action, turn.speech_duration_ms = emotion, action, speech_duration_ms
-    turn.latency, turn.memory = latency, memory
-    turn.error_code, turn.error_message = error_code, error_message
-    db.add(turn)
+    turn = await _change(
+        db,
+        turn_id,
+        status="failed" if outcome == "failed" else "done",
+        outcome=outcome,
+        ended_at=ended_at,
+        reply=None if said is None else clean_text(said),
+        emotion=emotion,
+        action=action,
+        speech_duration_ms=speech_duration_ms,
+        latency=latency,
+        memory=memory,
+        error_code=error_code,
+        error_message=error_message,
+    )
     if robot is not None:
-        row = await _source_turn(
-            db, turn, robot.source_turn_id, "robot", robot.text, robot.language, robot.said_at, robot.zone
+        await _add_source_turn(
+            db,
+            turn,
+            source_turn_id=robot.source_turn_id,
+            role="robot",
+            text=clean_text(robot.text),
+            language=robot.language,
+            said_at=robot.said_at,
+            zone=robot.zone,
+            audio_duration_ms=robot.audio_duration_ms,
+            interrupted=robot.interrupted,
+            tool_calls=None if robot.tool_calls is None else list(robot.tool_calls),
         )
-        row.audio_duration_ms, row.interrupted = robot.audio_duration_ms, robot.interrupted
-        row.tool_calls = None if robot.tool_calls is None else list(robot.tool_calls)
-        db.add(row)
     if trace is not None:
-        db.add(TurnTraceRow(turn_id=turn_id, trace=trace))
-    await db.flush()
-    if robot is not None:
-        await word_index.index_source_turn(db, robot.source_turn_id, robot.text)
+        await db.exec(_ADD_TRACE, params={"turn_id": turn_id, "trace": trace})
     await _queue_ingestion(db, [turn_id], ended_at)
     return record(Turn, turn)
 
@@ -215,14 +246,14 @@ async def close_running_turns(db: AsyncSession, *, now: dt.datetime) -> list[int
 
 
 async def get_turn(db: AsyncSession, turn_id: int) -> Turn | None:
-    row = await db.get(TurnRow, turn_id)
+    row = await db.get(TurnRow, turn_id, populate_existing=True)
     return None if row is None else record(Turn, row)
 
 
 async def find_turn_by_key(db: AsyncSession, channel_id: str, idempotency_key: str) -> Turn | None:
     """The turn this channel started under the key."""
     wanted = select(TurnRow).where(TurnRow.channel_id == channel_id, TurnRow.idempotency_key == idempotency_key)
-    row = (await db.exec(wanted)).first()
+    row = (await db.exec(wanted.execution_options(populate_existing=True))).first()
     return None if row is None else record(Turn, row)
 
 
@@ -259,42 +290,54 @@ async def highest_ids(db: AsyncSession) -> dict[str, int]:
 
 async def _queue_ingestion(db: AsyncSession, turn_ids: Sequence[int], now: dt.datetime) -> None:
     """What the user said in these turns is to be remembered; silence is not."""
-    said = select(SourceTurnRow.session_id).where(
-        col(SourceTurnRow.turn_id).in_(turn_ids), col(SourceTurnRow.role) == "user"
-    )
-    for session_id in dict.fromkeys((await db.exec(said)).all()):
+    said = (await db.exec(_SAID_SOMETHING, params={"turn_ids": list(turn_ids)})).all()
+    for session_id in dict.fromkeys(said):
         await jobs.enqueue(db, "ingest", session_id, now=now)
 
 
-async def _unfinished(db: AsyncSession, turn_id: int) -> TurnRow:
-    row = await db.get(TurnRow, turn_id)
-    if row is None:
+async def _change(db: AsyncSession, turn_id: int, **values: Any) -> Any:
+    """Set columns of a turn that has not ended; its row."""
+    changed = (await db.exec(_CHANGE_TURN, params={"this_turn_id": turn_id, **values})).one_or_none()
+    if changed is not None:
+        return changed
+    status = (await db.exec(_STATUS, params={"this_turn_id": turn_id})).one_or_none()
+    if status is None:
         raise NotFoundError(f"There is no turn {turn_id}.")
-    if row.status not in _UNFINISHED:
-        raise StorageError(f"Turn {turn_id} has ended already ({row.status}); it is not changed any more.")
-    return row
+    raise StorageError(f"Turn {turn_id} has ended already ({status}); it is not changed any more.")
 
 
-async def _source_turn(
+async def _add_source_turn(
     db: AsyncSession,
-    turn: TurnRow,
+    turn: Any,
+    *,
     source_turn_id: int,
     role: SourceRole,
     text: str,
     language: str,
     said_at: dt.datetime,
     zone: str,
-) -> SourceTurnRow:
-    channel = await db.get_one(ChannelRow, turn.channel_id)
-    return SourceTurnRow(
+    speaker_id: str | None = None,
+    audio_duration_ms: int | None = None,
+    interrupted: bool = False,
+    tool_calls: Any = None,
+) -> SourceTurn:
+    private = (await db.exec(_IS_PRIVATE, params={"this_channel_id": turn.channel_id})).one()
+    said = SourceTurn(
         source_turn_id=source_turn_id,
         turn_id=turn.turn_id,
         session_id=turn.session_id,
         channel_id=turn.channel_id,
         role=role,
+        speaker_id=speaker_id,
         text=text,
         language=language,
-        visibility="private" if channel.private else "house",
+        visibility="private" if private else "house",
         said_at=said_at,
         zone=zone,
+        audio_duration_ms=audio_duration_ms,
+        interrupted=interrupted,
+        tool_calls=tool_calls,
     )
+    await db.exec(_ADD_SOURCE_TURN, params={item.name: getattr(said, item.name) for item in fields(said)})
+    await word_index.index_source_turn(db, source_turn_id, text)
+    return said

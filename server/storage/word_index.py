@@ -142,6 +142,9 @@ def _words(name: str) -> TableClause:
     return table(name, column("rowid", Integer), column("body", Text))
 
 
+_REPLACE = {name: insert(_words(name)).prefix_with("OR REPLACE") for name in WORD_TABLES}
+
+
 def _score(name: _WordTable) -> ColumnElement[float]:
     return literal_column(f"-bm25({name})", Float)
 
@@ -168,10 +171,9 @@ async def _pages(db: AsyncSession, wanted: Any, key: Any) -> AsyncIterator[Seque
 
 
 async def _write(db: AsyncSession, name: _WordTable, texts: Sequence[tuple[int, str]]) -> None:
-    await _remove(db, name, [rowid for rowid, _ in texts])
     bodies = [{"rowid": rowid, "body": " ".join(tokens(said))} for rowid, said in texts]
     if bodies:
-        await db.exec(insert(_words(name)), params=bodies)
+        await db.exec(_REPLACE[name], params=bodies)
 
 
 async def _remove(db: AsyncSession, name: _WordTable, rowids: Collection[int]) -> None:
