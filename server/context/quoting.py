@@ -10,7 +10,7 @@ import re
 
 # Whatever looks like a tag, for every template has its own; "<3" and "a < b" do not. And what opens a block of data.
 _MARKS = re.compile(
-    r"<(?=\ufffd*[/|\uff5c<_A-Za-z])"
+    r"<(?=\ufffd*[/|\uff5c_A-Za-z])"
     r"|\[(?=\ufffd*/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w+|system|assistant|user|data from)\b)",
     re.IGNORECASE,
 )
