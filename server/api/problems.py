@@ -31,9 +31,6 @@ _STATUS_BY_KIND: tuple[tuple[type[StackChanError], int], ...] = (
     (errors.GoneError, 410),
     (errors.BusyError, 409),
     (errors.OverloadError, 429),
-    (errors.IndexLocked, 503),
-    (errors.IndexUnavailable, 503),
-    (errors.IndexMismatch, 503),
 )
 _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
     {
@@ -65,6 +62,9 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "body_too_large": 413,
         "index_closed": 503,
         "index_busy": 503,
+        "index_locked": 503,
+        "index_mismatch": 503,
+        "index_unavailable": 503,
     }
 )
 

@@ -177,7 +177,10 @@ class MemoryOwner:
 
         Asked again it says the same, nothing found. Raises `NotFoundError`.
         """
-        forgotten = await self.keeper.forget([memory_id], also_source=also_source)
+        try:
+            forgotten = await self.keeper.forget([memory_id], also_source=also_source)
+        except NotFoundError:
+            raise _missing() from None
         self.wake()
         return {
             "forgotten": list(forgotten.reached.memory_ids),
