@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from server import __version__
+from server.commands.backup_arguments import add_backup_commands, token_app
 from server.commands.failures import ExitCode, exit_code_of
 from server.commands.memory_arguments import memory_app
 from server.commands.terminal import give_up_output, open_terminal, show_error
@@ -42,6 +43,7 @@ models_app = typer.Typer(
 )
 app.add_typer(models_app, name="models")
 app.add_typer(memory_app, name="memory")
+app.add_typer(token_app, name="token")
 
 DataDir = Annotated[
     Path | None,
@@ -200,6 +202,9 @@ def doctor(
     from server.commands.doctor import doctor as run
 
     raise typer.Exit(run(open_terminal(), as_json=as_json, bench=bench, profile=profile, data_dir=data_dir))
+
+
+add_backup_commands(app)
 
 
 @models_app.command("list")
