@@ -7,12 +7,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import String, cast
+from sqlalchemy import String, bindparam, cast
+from sqlalchemy import select as select_columns
 from sqlalchemy.orm import aliased
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage.session_tables import SourceTurnRow, TurnRow
+
+_USER, _ROBOT = aliased(SourceTurnRow), aliased(SourceTurnRow)
+# Every turn begins with it: it is made once, and reads the columns it needs and the count in one go.
+_ANSWERED: Any = (
+    select_columns(
+        col(_USER.text).label("user_text"),
+        col(_ROBOT.text).label("robot_text"),
+        col(_USER.language),
+        col(_USER.said_at),
+        col(TurnRow.emotion),
+        col(TurnRow.action),
+        col(_ROBOT.interrupted),
+        func.count().over().label("total"),
+    )
+    .select_from(TurnRow)
+    .join(_USER, (col(_USER.turn_id) == TurnRow.turn_id) & (col(_USER.role) == "user"))
+    .join(_ROBOT, (col(_ROBOT.turn_id) == TurnRow.turn_id) & (col(_ROBOT.role) == "robot"))
+    .where(
+        col(TurnRow.session_id) == bindparam("this_session_id"),
+        col(TurnRow.outcome).in_(("ok", "interrupted")),
+        col(_USER.text) != "",
+        col(_ROBOT.text) != "",
+    )
+    .order_by(col(TurnRow.turn_id).desc())
+    .limit(bindparam("most"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +60,20 @@ async def newest_exchanges(db: AsyncSession, session_id: str, limit: int) -> tup
 
     Failed turns are left out: an apology answers nothing. So are forgotten ones, whose words are blank.
     """
-    user, robot = aliased(SourceTurnRow), aliased(SourceTurnRow)
-    answered = (
-        select(TurnRow, user, robot)
-        .join(user, (col(user.turn_id) == TurnRow.turn_id) & (col(user.role) == "user"))
-        .join(robot, (col(robot.turn_id) == TurnRow.turn_id) & (col(robot.role) == "robot"))
-        .where(
-            TurnRow.session_id == session_id,
-            col(TurnRow.outcome).in_(("ok", "interrupted")),
-            col(user.text) != "",
-            col(robot.text) != "",
-        )
-    )
-    total = (await db.exec(select(func.count()).select_from(answered.subquery()))).one()
-    rows = (await db.exec(answered.order_by(col(TurnRow.turn_id).desc()).limit(limit))).all()
+    rows = (await db.exec(_ANSWERED, params={"this_session_id": session_id, "most": limit})).all()
     exchanges = [
-        StoredExchange(u.text, r.text, u.language, u.said_at, turn.emotion, turn.action, r.interrupted)
-        for turn, u, r in reversed(rows)
+        StoredExchange(
+            user_text=row.user_text,
+            robot_text=row.robot_text,
+            language=row.language,
+            said_at=row.said_at,
+            emotion=row.emotion,
+            action=row.action,
+            interrupted=row.interrupted,
+        )
+        for row in reversed(rows)
     ]
-    return exchanges, total
+    return exchanges, rows[0].total if rows else 0
 
 
 async def count_searches(db: AsyncSession) -> tuple[int, int]:
