@@ -16,7 +16,7 @@ def agreed(terminal: Terminal, question: str, *, yes: bool) -> bool:
     """Whether to go on. `yes`: it was said on the command line. Raises `UsageFailure` where nobody can be asked."""
     if yes:
         return True
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise UsageFailure("Nobody can be asked here.", code="not_confirmed", hint="Say so with --yes.")
     terminal.err.print(Text(f"{printable(question)} [y/N] "), end="", soft_wrap=True)
     return sys.stdin.readline().strip().casefold() in _YES

@@ -28,7 +28,19 @@ def test_version(cli: Cli) -> None:
 def test_help_names_the_commands_and_the_exit_codes(cli: Cli) -> None:
     done = cli("--help")
     assert done.code == 0
-    for word in ("serve", "talk", "models", "doctor", "0 ok", "3 no server runs", "4 the server"):
+    for word in (
+        "serve",
+        "talk",
+        "models",
+        "doctor",
+        "memory",
+        "backup",
+        "restore",
+        "token",
+        "0 ok",
+        "3 no server runs",
+        "4 the server",
+    ):
         assert word in done.out
 
 
