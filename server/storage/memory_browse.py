@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_
+from sqlalchemy import ColumnElement, String, and_, case, cast, func, or_, true
 from sqlalchemy.orm import aliased
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -161,16 +161,18 @@ async def recall_figures(db: AsyncSession) -> RecallFigures:
     """Turns that searched memory, and superseded memories that had been told before they were corrected."""
     turn, old, newer = TurnRow, aliased(RecallItemRow), aliased(RecallItemRow)
     searched = func.json_extract(cast(col(turn.memory), String), "$.searched") == 1
-    told = select(turn.turn_id).where(
-        col(turn.memory).is_not(None),
-        col(turn.started_at) <= col(newer.created_at),
-        func.instr(cast(col(turn.memory), String), col(old.memory_id)) > 0,
-    )
-    corrected = (
-        select(func.count())
-        .select_from(old)
+    told: Any = func.json_each(cast(col(turn.memory), String), "$.memory_ids").table_valued("value")
+    corrected: Any = (
+        select(func.count(col(old.memory_id).distinct()))
+        .select_from(turn)
+        .join(told, true())
+        .join(old, col(old.memory_id) == told.c.value)
         .join(newer, col(newer.memory_id) == col(old.superseded_by))
-        .where(col(old.status) == "superseded", told.exists())
+        .where(
+            col(turn.memory).is_not(None),
+            col(old.status) == "superseded",
+            col(turn.started_at) <= col(newer.created_at),
+        )
     )
     searches = select(func.count()).where(col(turn.memory).is_not(None), searched)
     return RecallFigures((await db.exec(searches)).one(), (await db.exec(corrected)).one())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from server.errors import RequestError
+from server.errors import RequestError, StorageError
 from server.memory.transfer import export_lines, import_lines
 from server.storage import memory_browse
 from tests.memory.making import MONDAY, House, house
@@ -379,7 +380,6 @@ async def test_a_broken_file_is_refused_with_its_line_before_anything_is_touched
 async def test_an_error_in_the_middle_of_writing_leaves_nothing(
     tmp_path: Path, file: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from server.errors import StorageError
     from server.storage.memory_import import MemoryImport
 
     async def full(self: MemoryImport) -> None:
@@ -418,3 +418,22 @@ async def test_nul_is_taken_out(tmp_path: Path, file: bytes) -> None:
     async with house(tmp_path / "two", summaries) as home:
         await imported(home, as_file(*lines))
         assert {("買い物", ("富士通",))} <= {(one.topic, one.entities) for one in await home.memories()}
+
+
+async def test_a_disk_that_is_full_while_the_file_comes_is_told_as_that(
+    file: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def write(self, piece: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    nothing: Any = None
+    monkeypatch.setattr("tempfile.TemporaryFile", Full)
+    with pytest.raises(StorageError) as caught:
+        await import_lines(nothing, nothing, pieces(file), clock=lambda: MONDAY)
+    assert (caught.value.code, caught.value.retryable) == ("storage_full", True)
