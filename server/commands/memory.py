@@ -175,8 +175,8 @@ def forget_memory(
         terminal.say_json(answer)
     else:
         count, turns = len(answer.get("forgotten") or []), answer.get("blanked_turns") or 0
-        memories = "memory" if count == 1 else "memories"
-        terminal.say(f"{count} {memories} forgotten, the words of {turns} turns blanked. / 忘れました。")
+        memories, turn = "memory" if count == 1 else "memories", "turn" if turns == 1 else "turns"
+        terminal.say(f"{count} {memories} forgotten, the words of {turns} {turn} blanked. / 忘れました。")
         if not still_found:
             terminal.say("Nothing finds it any more: looked by id, words and meaning.", style="green")
     if still_found:

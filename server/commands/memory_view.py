@@ -75,7 +75,8 @@ def show_found(answer: Answer, terminal: Terminal) -> None:
 
 def show_headline(memory: Answer, terminal: Terminal, *, number: int | None = None) -> None:
     """Date, topic, score and speakers on a line; the summary and the id below it."""
-    title = Text(f"{number:>3}  " if number is not None else "", style="dim")
+    # What a text begins with would style all of it.
+    title = Text().append(f"{number:>3}  " if number is not None else "", style="dim")
     if memory.get("occurred_at"):
         title.append(f"{when(memory, 'occurred_at', _DAY)}  ", style="cyan")
     title.append(_line(memory.get("topic")), style="bold")
@@ -129,7 +130,7 @@ def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
         terminal.say("  (none: they were forgotten, or it was written by hand / なし)", style="dim")
     for turn in map(_mapping, sources):
         who = _line(turn.get("speaker_id")) or _line(turn.get("role"))
-        line = Text(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
+        line = Text().append(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
         line.append(f"{who}: ", style="bold")
         if turn.get("text"):
             line.append(printable(str(turn["text"])).replace("\n", "\n      "))

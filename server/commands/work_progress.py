@@ -30,6 +30,11 @@ class Unit:
     def amount(self, number: float) -> str:
         return f"{number / self.per:,.{self.decimals}f}"
 
+    def rate(self, number: float) -> str:
+        """As an amount; slow work with one decimal, since 0 would be wrong."""
+        shown = number / self.per
+        return f"{shown:,.1f}" if 0 < shown < 10 else self.amount(number)
+
 
 MEMORIES = Unit("memories")
 MEGABYTES = Unit("MB", _MEGABYTE, 1)
@@ -75,7 +80,7 @@ class _Speed:
         unit = self._unit
         so_far = unit.amount(done) if total is None else f"{unit.amount(done)} of {unit.amount(total)}"
         rate = done / self.seconds if self.seconds > 0 else 0.0
-        return f"{so_far} {unit.name}, {unit.amount(rate)} {unit.name}/s"
+        return f"{so_far} {unit.name}, {unit.rate(rate)} {unit.name}/s"
 
 
 class _DrawnWork:

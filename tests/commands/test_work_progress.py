@@ -53,6 +53,14 @@ def test_a_size_that_nobody_knows_is_told_as_far_as_it_is() -> None:
     assert stream.getvalue() == "Backing up: 6.0 MB, 1.5 MB/s\n"
 
 
+def test_slow_work_is_not_told_as_standing_still() -> None:
+    clock, (where, stream) = Clock(), terminal(drawn=False)
+    with work_progress(where, "Rebuilding", MEMORIES, monotonic=clock) as advance:
+        clock.now += 8
+        advance(4, 8)
+    assert stream.getvalue() == "Rebuilding: 4 of 8 memories, 0.5 memories/s\n"
+
+
 def test_a_terminal_gets_a_bar_with_its_speed() -> None:
     clock, (where, stream) = Clock(), terminal(drawn=True)
     with work_progress(where, "Rebuilding / 作り直し", MEMORIES, monotonic=clock) as advance:

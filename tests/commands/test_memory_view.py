@@ -1,0 +1,72 @@
+"""How memories look: what is missing is left out, colours end where they should, times are those of the place."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from server.commands import memory_view
+from server.commands.terminal import Terminal
+from tests.commands.memory_server import PC_ID, STATUS, memory, said
+
+pytestmark = pytest.mark.unit
+
+
+def terminal(*, drawn: bool = False) -> tuple[Terminal, io.StringIO]:
+    stream = io.StringIO()
+    console = Console(
+        file=stream, force_terminal=drawn, width=60 if drawn else 200, markup=False, highlight=False, emoji=False
+    )
+    return Terminal(out=console, err=console), stream
+
+
+@pytest.mark.parametrize("value", [{}, {"memories": None}, {"memories": [None, 3, "x", {}]}, {"next": 7}])
+def test_senseless_answers_are_shown_as_far_as_they_go(value: Any) -> None:
+    where, stream = terminal()
+    for show in (memory_view.show_found, memory_view.show_memory, memory_view.show_status, memory_view.show_audit):
+        show(value, where)
+    assert "None" not in stream.getvalue().replace("none", "")
+
+
+def test_a_figure_that_is_none_does_not_break_the_table() -> None:
+    where, stream = terminal()
+    odd = {"turns": "many", "pending": True, "parked": "x", "memories": {"active": -1}, "index": [], "searches": 1e9}
+    memory_view.show_status({**STATUS, **odd}, where)
+    assert "Turns / 会話" in stream.getvalue()
+
+
+def test_a_long_summary_is_indented_on_a_terminal_and_whole_in_a_pipe() -> None:
+    summary = "富士通のパソコンを買った。" * 10
+    where, stream = terminal(drawn=True)
+    memory_view.show_headline(memory(PC_ID, summary), where, number=1)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith("     ") for line in lines[1:])
+    where, stream = terminal()
+    memory_view.show_headline(memory(PC_ID, summary), where, number=1)
+    assert f"     {summary}" in stream.getvalue().splitlines()
+
+
+def test_the_date_is_coloured_and_the_topic_is_not_dim() -> None:
+    where, stream = terminal(drawn=True)
+    memory_view.show_headline(memory(PC_ID, "x"), where, number=1)
+    assert "\x1b[1m買い物\x1b[0m" in stream.getvalue()
+    memory_view.show_sources([said(1, "user", "お茶")], where)
+    assert "お茶\n" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("2026-11-29T00:30:00+09:00", "2026-11-29 00:30"),
+        ("2026-11-28T15:30:00Z", "2026-11-28 15:30"),
+        ("yesterday\x1b[2J", "yesterday [2J"),
+        (None, ""),
+        (12, "12"),
+    ],
+)
+def test_a_time_is_shown_as_it_was_there(told: Any, shown: str) -> None:
+    assert memory_view.when({"at": told}, "at", "%Y-%m-%d %H:%M") == shown
