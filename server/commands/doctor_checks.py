@@ -7,11 +7,13 @@ Every check is independent and takes only what it needs; none imports a model li
 from __future__ import annotations
 
 import errno
+import json
 import os
 import platform
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -32,6 +34,9 @@ PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 13)
 NEEDED_MEMORY_BYTES = 2_000_000_000
 """The embedded profile's models and the server, with something left for a conversation."""
 SPARE_DISK_BYTES = 1_000_000_000
+# What an endpoint may send as its list of models; the address may be anybody's.
+_BODY_BYTES = 1024**2
+_BODY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +173,17 @@ def check_endpoint(settings: Settings, *, transport: httpx2.BaseTransport | None
     endpoint = resolve_endpoint(settings.llm)
     where = f"{endpoint.name} at {endpoint.base_url}"
     try:
-        with httpx2.Client(timeout=5.0, trust_env=not endpoint.loopback, transport=transport) as client:
-            answer = client.get(f"{endpoint.base_url}/models", headers=endpoint.headers())
-            offered = _listed_models(answer) if answer.is_success else None
+        with (
+            httpx2.Client(timeout=5.0, trust_env=not endpoint.loopback, transport=transport) as client,
+            client.stream("GET", f"{endpoint.base_url}/models", headers=endpoint.headers()) as answer,
+        ):
+            body = _beginning(answer)
+        offered = _listed_models(body) if answer.is_success else None
     except httpx2.HTTPError as error:
         failure = transport_error(error, endpoint)
         return Finding(name, "fail", failure.message, failure.hint)
     if not answer.is_success:
-        failure = status_error(answer.status_code, answer.headers, answer.text, endpoint)
+        failure = status_error(answer.status_code, answer.headers, body.decode("utf-8", "replace"), endpoint)
         if answer.status_code in (404, 405) and endpoint.model is not None:
             detail = f"{where}, model {endpoint.model}; it has no list of models to look in"
             return Finding(name, "warn", detail, f"{failure.hint} Then: {own_command()} doctor --bench   (asks it)")
@@ -264,11 +272,24 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
     return Finding("Server", "ok", detail)
 
 
-def _listed_models(answer: httpx2.Response) -> list[str] | None:
+def _beginning(answer: httpx2.Response) -> bytes:
+    """The body, or as much of it as may come. Raises `httpx2.ReadTimeout` when it drips."""
+    body = bytearray()
+    end = time.monotonic() + _BODY_SECONDS
+    for piece in answer.iter_bytes():
+        body += piece
+        if len(body) >= _BODY_BYTES:
+            break
+        if time.monotonic() > end:
+            raise httpx2.ReadTimeout("the list of models does not come to its end", request=answer.request)
+    return bytes(body[:_BODY_BYTES])
+
+
+def _listed_models(body: bytes) -> list[str] | None:
     """The names in an endpoint's list of models; None when it is no such list."""
     try:
-        listed = _mapping(answer.json()).get("data")
-    except ValueError:
+        listed = _mapping(json.loads(body)).get("data")
+    except (ValueError, RecursionError):
         return None
     if not isinstance(listed, list):
         return None

@@ -274,9 +274,16 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 
 def not_ready(error: StackChanError | None) -> StackChanError:
-    """What the endpoints answer before the server is ready."""
+    """What the endpoints answer before the server is ready.
+
+    Nobody can be told apart yet, and what went wrong may name folders: that is for the log.
+    """
     if error is not None:
-        return StackChanError(f"The server could not start: {error.message}", code="start_failed", hint=error.hint)
+        return StackChanError(
+            "The server could not start.",
+            code="start_failed",
+            hint="Its log says why, and so does `stackchan doctor` on its machine.",
+        )
     return StackChanError(
         "The models are still loading.", code="starting", retryable=True, hint="Try again in a few seconds."
     )

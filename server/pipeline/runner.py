@@ -260,10 +260,14 @@ class TurnRunner:
                 _log.error("the turn could not be stored: %s", error.code, extra=error_fields(error))
             await self._abandon(turn, error, trace)
             raise
-        except Exception as error:
+        except GeneratorExit:  # the loop is gone: nothing can be stored any more, the next start closes the turn
+            raise
+        except BaseException as error:
             _log.exception("the turn ended on a defect")
             defect = StackChanError("Something went wrong inside the server.", code="internal")
             await self._abandon(turn, defect, trace)
+            if not isinstance(error, Exception):
+                raise  # somebody wants the process to end
             raise defect from error
         finally:
             started.progress.end()

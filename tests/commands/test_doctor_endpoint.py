@@ -94,6 +94,37 @@ def test_an_address_that_is_no_such_endpoint(status: int, body: bytes, state: st
     assert checks.check_endpoint(settings, transport=transport).state == state
 
 
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_endless_list_is_not_read_to_its_end(status: int) -> None:
+    import httpx2
+
+    sent = []
+
+    def endless() -> Iterator[bytes]:
+        while True:
+            sent.append(65_536)
+            yield b" " * 65_536
+
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(status, content=endless()))
+    finding = checks.check_endpoint(Settings(llm={"base_url": "http://somewhere.example/v1"}), transport=transport)
+    assert finding.state in ("fail", "warn")
+    assert sum(sent) <= 1024**2 + 65_536
+
+
+def test_a_list_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx2
+
+    def dripping() -> Iterator[bytes]:
+        while True:
+            yield b" "
+
+    monkeypatch.setattr(checks, "_BODY_SECONDS", 0.01)
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, content=dripping()))
+    finding = checks.check_endpoint(Settings(llm={"base_url": "http://somewhere.example/v1"}), transport=transport)
+    assert finding.state == "fail"
+    assert "too long" in finding.detail
+
+
 def test_an_endpoint_without_a_list_may_still_work() -> None:
     import httpx2
 

@@ -114,7 +114,8 @@ async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serv
     }
     assert code(turn) == (503, "start_failed")
     assert "retry-after" not in turn.headers
-    assert "no model here" in turn.json()["error"]["message"]
+    assert "no model here" not in turn.text, "who asks is not known yet"
+    assert "stackchan doctor" in turn.json()["error"]["hint"]
     engines: list[FakeEngine] = list(live.engines.all())
     assert [engine.closed for engine in engines] == [1] * 5
 
