@@ -17,6 +17,7 @@ from rich.text import Text
 
 from server.commands.terminal import printable
 from server.commands.turn_notes import MAX_NUMBER, dropped_reason, notes, number, one_line, summary
+from server.pipeline.trace_facts import read_trace
 
 _FACES = {
     "neutral": ("🙂", "(._.)"),
@@ -40,10 +41,10 @@ _STAGES = (
 _MOMENTS = (
     ("words_stored", "words stored"),
     ("first_token", "first token"),
+    ("filler", "filler"),
     ("first_clause", "first clause"),
     ("first_audio", "first audio"),
 )
-_MAX_SPANS = 1000
 _MIN_BAR_COLUMNS = 10
 _MAX_BAR_COLUMNS = 60
 
@@ -174,12 +175,8 @@ def _numbers(value: object) -> dict[str, float]:
 
 def _spans(trace: Mapping[str, Any] | None) -> dict[str, list[tuple[float, float]]]:
     found: dict[str, list[tuple[float, float]]] = {}
-    spans = trace.get("spans") if trace else None
-    for span in spans[:_MAX_SPANS] if isinstance(spans, list) else ():
-        if not isinstance(span, Mapping):
-            continue
-        name, start, end = span.get("name"), number(span.get("start_ms")), number(span.get("end_ms"))
-        if isinstance(name, str) and start is not None and end is not None and start <= end:
+    for name, start, end in read_trace(trace or {}).spans:
+        if start <= end <= MAX_NUMBER:
             found.setdefault(name, []).append((start, end))
     return found
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from server.commands.terminal import printable_line
+from server.pipeline.trace_facts import mapping, read_trace
 
 MAX_WORDS_CHARACTERS = 200
 MAX_NUMBER = 1e9
@@ -32,20 +33,19 @@ _APOLOGIES = {
 
 def summary(answer: Mapping[str, Any], trace: Mapping[str, Any] | None) -> str:
     """Model calls, tokens, retries and tools on one line, in parts joined by ` · `; empty when nothing is known."""
-    trace = trace or {}
-    llm = _mapping(trace.get("llm"))
-    calls, written = count(llm.get("calls")), count(llm.get("completion_tokens"))
-    prompt, cached = count(llm.get("prompt_tokens")), count(llm.get("cached_tokens"))
+    facts = read_trace(trace or {})
+    calls, written = count(facts.llm_calls), count(facts.completion_tokens)
+    prompt, cached = count(facts.prompt_tokens), count(facts.cached_tokens)
     parts = []
     if calls:
         parts.append(_plural(calls, "LLM call"))
         parts.append(f"{prompt:,} prompt tokens" + (f" ({cached:,} from the cache)" if cached else ""))
         parts.append(f"{written:,} written")
-    if retries := count(trace.get("llm_retries")):
+    if retries := count(facts.llm_retries):
         parts.append(_plural(retries, "retry", "retries"))
-    if _mapping(answer.get("memory")).get("searched") is True:
+    if mapping(answer.get("memory")).get("searched") is True:
         parts.append("searched memory")
-    if failed := count(trace.get("tool_errors")):
+    if failed := count(facts.tool_errors):
         parts.append(f"{_plural(failed, 'tool call')} failed")
     return " · ".join(parts)
 
@@ -53,21 +53,22 @@ def summary(answer: Mapping[str, Any], trace: Mapping[str, Any] | None) -> str:
 def notes(answer: Mapping[str, Any], trace: Mapping[str, Any] | None) -> list[str]:
     """What was not as it should be, one line each."""
     trace = trace or {}
+    facts = read_trace(trace)
     told = []
-    if trace.get("answer_was_json") is False:
+    if facts.answer_was_json is False:
         told.append("the model did not keep to the form asked for: its text was spoken as it is")
     if unknown := [one_line(entry) for entry in _list(trace.get("unknown_ids"))[:8]]:
         told.append(f"not in the persona, so replaced: {', '.join(unknown)}")
-    if cut := one_line(trace.get("llm_error")):
+    if cut := one_line(facts.llm_error):
         told.append(f"the answer was cut off [{cut}]")
-    if apology := one_line(trace.get("apology")):
+    if apology := one_line(facts.apology):
         told.append(_APOLOGIES.get(apology, f"apology: {apology}"))
     return told
 
 
 def dropped_reason(trace: Mapping[str, Any] | None) -> str:
     """Why what was heard was not taken for words; empty when nothing was dropped."""
-    reason = one_line((trace or {}).get("asr_dropped"))
+    reason = one_line(read_trace(trace or {}).asr_dropped)
     return _DROPPED.get(reason, reason)
 
 
@@ -94,10 +95,6 @@ def count(value: object) -> int:
 
 def _plural(amount: int, one: str, many: str = "") -> str:
     return f"{amount:,} {one if amount == 1 else many or f'{one}s'}"
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _list(value: object) -> list[Any]:

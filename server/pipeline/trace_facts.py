@@ -6,16 +6,21 @@ what is done with the numbers.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+# More than any turn has; a trace may come from a hostile server.
+_MAX_SPANS = 1000
+_LONGEST_MS = 1e12
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
     """One turn in numbers; times in seconds."""
 
+    spans: tuple[tuple[str, float, float], ...]
+    """Each stage with the milliseconds of its beginning and its end, as they were stored."""
     stage_seconds: Mapping[str, float]
     """How long each stage worked, all its spans together."""
     moment_seconds: Mapping[str, float]
@@ -25,6 +30,7 @@ class TraceFacts:
     cached_tokens: int
     completion_tokens: int
     llm_retries: int
+    tool_errors: int
     answer_was_json: bool | None
     """None: the model gave no answer to judge."""
     unknown_ids: Mapping[str, int]
@@ -37,25 +43,23 @@ class TraceFacts:
 
 def read_trace(trace: Mapping[str, Any]) -> TraceFacts:
     """The facts of a trace as `TurnTrace.as_dict` writes it, of this version or another."""
-    llm = _mapping(trace.get("llm"))
+    llm = mapping(trace.get("llm"))
+    spans = tuple(_spans(trace.get("spans")))
     stages: dict[str, float] = {}
-    spans = trace.get("spans")
-    for span in spans if isinstance(spans, list | tuple) else ():
-        name = _mapping(span).get("name")
-        start, end = _time(_mapping(span).get("start_ms")), _time(_mapping(span).get("end_ms"))
-        if isinstance(name, str) and start is not None and end is not None:
-            stages[name] = stages.get(name, 0.0) + max(0.0, end - start) / 1000
+    for name, start, end in spans:
+        stages[name] = stages.get(name, 0.0) + max(0.0, end - start) / 1000
     unknown: dict[str, int] = {}
     ids = trace.get("unknown_ids")
     for entry in ids if isinstance(ids, list | tuple) else ():
         kind = str(entry).partition(":")[0]
         unknown[kind] = unknown.get(kind, 0) + 1
     moments: dict[str, float] = {}
-    for mark, value in _mapping(trace.get("marks")).items():
+    for mark, value in mapping(trace.get("marks")).items():
         if (at := _time(value)) is not None:
             moments[str(mark)] = at / 1000
     was_json = trace.get("answer_was_json")
     return TraceFacts(
+        spans=spans,
         stage_seconds=stages,
         moment_seconds=moments,
         llm_calls=_count(llm.get("calls")),
@@ -63,6 +67,7 @@ def read_trace(trace: Mapping[str, Any]) -> TraceFacts:
         cached_tokens=_count(llm.get("cached_tokens")),
         completion_tokens=_count(llm.get("completion_tokens")),
         llm_retries=_count(trace.get("llm_retries")),
+        tool_errors=_count(trace.get("tool_errors")),
         answer_was_json=was_json if isinstance(was_json, bool) else None,
         unknown_ids=unknown,
         asr_dropped=_text(trace.get("asr_dropped")),
@@ -71,8 +76,17 @@ def read_trace(trace: Mapping[str, Any]) -> TraceFacts:
     )
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, Any]:
+    """An object of somebody's JSON; anything else is an empty one."""
     return value if isinstance(value, Mapping) else {}
+
+
+def _spans(value: object) -> Iterator[tuple[str, float, float]]:
+    for span in value[:_MAX_SPANS] if isinstance(value, list | tuple) else ():
+        fields = mapping(span)
+        name, start, end = fields.get("name"), _time(fields.get("start_ms")), _time(fields.get("end_ms"))
+        if isinstance(name, str) and start is not None and end is not None:
+            yield name, start, end
 
 
 def _text(value: object) -> str | None:
@@ -82,7 +96,8 @@ def _text(value: object) -> str | None:
 def _time(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    # Also keeps out what is no number, and integers that no float holds.
+    return float(value) if 0 <= value <= _LONGEST_MS else None
 
 
 def _count(value: object) -> int:
