@@ -184,8 +184,18 @@ class CountingLlm:
         await self._engine.warm_prefix(messages)
 
 
-async def take_in(conversation: Conversation, folder: Path, llm: LlmEngine, embedding: EmbeddingEngine) -> TakenIn:
-    """The conversation in a new world in `folder`, its session over and all its jobs done once."""
+async def take_in(
+    conversation: Conversation,
+    folder: Path,
+    llm: LlmEngine,
+    embedding: EmbeddingEngine,
+    *,
+    quotes: bool | None = None,
+) -> TakenIn:
+    """The conversation in a new world in `folder`, its session over and all its jobs done once.
+
+    `quotes`: as `Ingestor` has it.
+    """
     counting = CountingLlm(llm)
     over_at = conversation.said_at + dt.timedelta(hours=1)
 
@@ -198,7 +208,7 @@ async def take_in(conversation: Conversation, folder: Path, llm: LlmEngine, embe
         await index.open()
         keeper = Keeper(databases, index, embedding, clock=clock)
         indexer = Indexer(databases, index, embedding, clock=clock)
-        ingestor = Ingestor(databases, counting, embedding, keeper, clock=clock)
+        ingestor = Ingestor(databases, counting, embedding, keeper, clock=clock, quotes=quotes)
         work = {
             "ingest": ingestor.ingest,
             "index": indexer.index_memory,

@@ -1,7 +1,7 @@
 """Whether a summary says only what was said: every number, date and name in it against its source turns.
 
-Also what two memories differ in, whether words correct something or open a topic, and what is filler. Pure: no model is asked, and
-nothing is repaired here.
+Also what two memories differ in, whether words correct something or open a topic, and what is filler. Pure: no model
+is asked, and nothing is repaired here.
 """
 
 from __future__ import annotations

@@ -48,6 +48,9 @@ class Proposal:
     """Its source words say that something was wrong."""
     recalled: tuple[str, ...] = ()
     """Memories that were recalled in its exchanges: what a correction is most likely about."""
+    quoted: bool = False
+    """Its summary is what was said, which touches on more than one thing: it contradicts where it says so, else only
+    what is nearly the same sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,11 @@ def _contradicted(
         # Two visits on two days are two events; without a correction, only what holds can change.
         episodes = "episode" in (proposal.memory.memory_type, memory.memory_type)
         another_day = episodes and "date" in differing
-        if cosine >= recipe.same_matter and differing and not another_day:
+        same = cosine >= recipe.same_matter
+        if proposal.quoted:
+            same = same and _one_sentence_each(proposal.memory, memory)
+            same = same and (cosine >= recipe.duplicate or differing != {"negation"})
+        if same and differing and not another_day:
             found.append(memory)
         if differing:
             alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
@@ -113,6 +120,12 @@ def _contradicted(
         # A correction means one thing: what it differs from, and then what it is nearest to.
         found.append(max(corrected, key=lambda one: (one[0], one[1], one[2].memory_id))[2])
     return found
+
+
+def _one_sentence_each(new: NewMemory, memory: Memory) -> bool:
+    """Whether both come from one exchange, and name the same."""
+    one_exchange = max(len(new.source_turn_ids), len(memory.source_turn_ids)) <= 2
+    return one_exchange and same_names(new, memory)
 
 
 def _same_thing(one: Memory | NewMemory, other: Memory | NewMemory) -> bool:

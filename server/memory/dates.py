@@ -191,12 +191,14 @@ def _read_month(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
 
 def _read_english_month(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
     month = MONTH_NAMES[match["name"].lower()[:3]]
-    day, year = match["day"], match["year"]
+    day, year, which = match["day"], match["year"], match.groupdict().get("which_year")
 
     def make(when: int) -> _Span:
         return (exact := dt.date(when, month, int(day)), exact) if day else _month(when, month)
 
-    if year:
+    if which:
+        yield make(asked_on.year + {"last": -1, "this": 0, "next": 1}[which.lower()])
+    elif year:
         yield make(int(year))
     else:
         yield from _without_year(make, asked_on)
@@ -275,6 +277,7 @@ _YEAR = (
 _PART = f"(?P<part>{'|'.join(MONTH_PARTS)})"
 _DAY = r"(?P<day>\d{1,2}|[一二三四五六七八九十]{1,3})日(?!間)"
 _ENGLISH_YEAR = r"(?:,?\s+(?:of\s+)?(?P<year>(?:19|20)\d\d)\b)"
+_ANY_ENGLISH_YEAR = r"(?:,?\s+(?:of\s+)?(?:(?P<year>(?:19|20)\d\d)|(?P<which_year>[Nn]ext|[Ll]ast|[Tt]his)\s+year)\b)"
 _MONTHS = (
     r"(?P<name>January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b"
@@ -338,9 +341,9 @@ _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
         ),
         _read_english_season,
     ),
-    (re.compile(rf"\b{_MONTHS}\.?\s+{_ORDINAL}{_ENGLISH_YEAR}?"), _read_english_month),
-    (re.compile(rf"\b{_ORDINAL}\s+(?:of\s+)?{_MONTHS}{_ENGLISH_YEAR}?"), _read_english_month),
-    (re.compile(rf"\b{_MONTHS}(?P<day>){_ENGLISH_YEAR}"), _read_english_month),
+    (re.compile(rf"\b{_MONTHS}\.?\s+{_ORDINAL}{_ANY_ENGLISH_YEAR}?"), _read_english_month),
+    (re.compile(rf"\b{_ORDINAL}\s+(?:of\s+)?{_MONTHS}{_ANY_ENGLISH_YEAR}?"), _read_english_month),
+    (re.compile(rf"\b{_MONTHS}(?P<day>){_ANY_ENGLISH_YEAR}"), _read_english_month),
     (
         re.compile(
             rf"\b(?:in|of|during|since|by|until|last|this|early|late|mid)[\s-]+(?:early\s+|late\s+|mid[\s-])?{_MONTHS}"

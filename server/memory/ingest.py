@@ -24,6 +24,7 @@ from server.memory.dates import named_days
 from server.memory.keeper import Keeper
 from server.memory.leases import Clock, finish, holding
 from server.memory.prompts import Draft, SpokenExchange, read_summary, repair_request, summary_request
+from server.memory.quoting import quoted
 from server.memory.said_days import lasting
 from server.memory.segment import SegmentRecipe, closed_segments, recipe_for
 from server.storage import jobs, memories, segments, sessions
@@ -48,7 +49,8 @@ class IngestLimits:
 
 
 class Ingestor:
-    """`segmenting` None: what suits the embedding model.
+    """`segmenting` None: what suits the embedding model. `quotes`: memories are the user's own words (`quoting.py`),
+    not summaries; None: when the language model is a small one (`wants_examples`), whose summaries are mostly wrong.
 
     `after_asking`: called when a job has used the language model, as to read the conversation's prompt back into a
     cache that holds only one. Not when a turn broke the job off: it reads its own prompt then.
@@ -63,6 +65,7 @@ class Ingestor:
         *,
         clock: Clock,
         segmenting: SegmentRecipe | None = None,
+        quotes: bool | None = None,
         after_asking: Callable[[], Awaitable[None]] | None = None,
         limits: IngestLimits = IngestLimits(),
     ) -> None:
@@ -72,6 +75,7 @@ class Ingestor:
         self._keeper = keeper
         self._clock = clock
         self._segmenting = segmenting or recipe_for(embedding.fingerprint.model)
+        self._quotes = llm.capabilities.wants_examples if quotes is None else quotes
         self._limits = limits
         self._after_asking = after_asking
 
@@ -114,17 +118,22 @@ class Ingestor:
     async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> bool:
         """Whether the summarizer was asked."""
         proposals: list[Proposal] = []
-        if asked := not is_filler([one.user.text for one in part]):
+        if told := not is_filler([one.user.text for one in part]):
             recalled = _recalled(part)
-            proposals = [_proposal(part, draft, problems, recalled) for draft, problems in await self._drafts(part)]
+            proposals = [
+                replace(_proposal(part, draft, problems, recalled), quoted=self._quotes)
+                for draft, problems in await self._drafts(part)
+            ]
         hold = holding(job, self._clock, self._limits.lease_seconds)
         await self._keeper.keep(job.subject, [one.turn_id for one in part], proposals, hold)
-        return asked
+        return told and not self._quotes
 
     async def _drafts(self, part: Sequence[OpenExchange]) -> list[tuple[Draft, Problems]]:
         """The memories of a segment with what in them was not said, after one chance to put it right."""
         shown = [_shown(one) for one in part]
         language = Counter(one.user.language for one in part).most_common(1)[0][0]
+        if self._quotes:
+            return [_checked(draft, shown, language) for draft in quoted(shown, language)]
         request = summary_request(shown, language)
         written = await self._ask(request)
         drafts = [_checked(draft, shown, language) for draft in read_summary(written, len(part))]

@@ -72,7 +72,10 @@ class Neighbours:
             made = await self._embedding.embed_documents([memory_text(memory) for memory in missing])
             known |= {memory.memory_id: one for memory, one in zip(missing, made, strict=True)}
         scored = [(memory, float(vector @ known[memory.memory_id])) for memory in candidates]
-        return Judged(proposal.memory, decide(proposal, scored, self._recipe), tuple(candidates))
+        decision = decide(proposal, scored, self._recipe)
+        replaced = next((one for one in candidates if one.memory_id in decision.supersedes), None)
+        memory = _about_the_same(proposal.memory, replaced) if proposal.corrects and replaced else proposal.memory
+        return Judged(memory, decision, tuple(candidates))
 
     async def _candidates(self, proposal: Proposal, vector: Samples) -> list[Memory]:
         """Active memories that may be about the same, of the same people: by names, by recall, else the nearest."""
@@ -111,6 +114,14 @@ class Neighbours:
         except MemoryIndexError as error:
             _log.warning("vectors are made anew: %s", error.code)
             return {}
+
+
+def _about_the_same(new: NewMemory, replaced: Memory) -> NewMemory:
+    """What says only 違う、二万五千円 is about what it replaces: without that it would not be found."""
+    if names(new) & names(replaced):
+        return new
+    topic = replaced.topic if new.topic in new.summary or not new.entities else f"{replaced.topic} {new.topic}"
+    return replace(new, topic=topic, entities=tuple(dict.fromkeys((*replaced.entities, *new.entities))))
 
 
 def _belongs_with(memory: Memory, new: NewMemory) -> bool:

@@ -13,6 +13,9 @@ import unicodedata
 from server.memory.dates import DateRange, named_days
 
 _LATER = dt.timedelta(days=3 * 366 + 40)
+_HALF_A_YEAR = dt.timedelta(days=183)
+_MONTH = re.compile(r"[\d一二三四五六七八九十]月|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
+_YEAR = re.compile(r"年|\d{4}|year", re.IGNORECASE)
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -74,9 +77,18 @@ def _relative(text: str, said_on: dt.date) -> list[tuple[str, DateRange]]:
     for said, readings in by_words.items():
         later = named_days(said, said_on + _LATER)
         same = any((days.first, days.last) == (readings[0].first, readings[0].last) for days in later)
-        if len({(days.first, days.last) for days in readings}) == 1 and not same:
+        sure = len({(days.first, days.last) for days in readings}) == 1 and not _may_be_ahead(
+            said, readings[0], said_on
+        )
+        if sure and not same:
             found.append((said, readings[0]))
     return found
+
+
+def _may_be_ahead(said: str, days: DateRange, said_on: dt.date) -> bool:
+    """Whether a month or day without its year was read as long past, when the next is nearer: 1月11日 in November."""
+    yearless = _MONTH.search(said) is not None and _YEAR.search(said) is None
+    return yearless and said_on - days.first > _HALF_A_YEAR
 
 
 def _one_day(day: dt.date, japanese: bool) -> str:

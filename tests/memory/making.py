@@ -82,7 +82,10 @@ class Summarizer:
     """Writes what `summaries` says, in small pieces. `pause`: to wait for before each answer; `error`: raised."""
 
     name = "summarizer"
-    capabilities = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=4096)
+    # Trusted with summaries; a small model is not (`quoting.py`).
+    capabilities = LlmCapabilities(
+        native_tools=False, max_tools=8, streams=True, context_tokens=4096, wants_examples=False
+    )
 
     def __init__(self, summaries: Summaries) -> None:
         self.summaries = summaries
@@ -149,7 +152,9 @@ def note(summary: str, *entities: str, about: Sequence[int] = (1,), **changes: A
 class House:
     """Everything beside a conversation. `at`: what time it is; move it on as you like."""
 
-    def __init__(self, databases: Databases, index: MemoryIndex, summarizer: Summarizer, **worker: Any) -> None:
+    def __init__(
+        self, databases: Databases, index: MemoryIndex, summarizer: Summarizer, *, quotes: bool = False, **worker: Any
+    ) -> None:
         self.databases = databases
         self.index = index
         self.summarizer = summarizer
@@ -160,7 +165,7 @@ class House:
         self.keeper = Keeper(databases, index, self.embedding, clock=self.clock, recipe=KEEPING)
         self.indexer = Indexer(databases, index, self.embedding, clock=self.clock)
         self.ingestor = Ingestor(
-            databases, summarizer, self.embedding, self.keeper, clock=self.clock, segmenting=SEGMENTING
+            databases, summarizer, self.embedding, self.keeper, clock=self.clock, segmenting=SEGMENTING, quotes=quotes
         )
         self.worker = MemoryWorker(
             databases,

@@ -1,0 +1,142 @@
+"""Memories in the user's own words: what tells something is quoted, with its days written out; the rest is left out."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from server.memory.nouns import nouns
+from server.memory.prompts import SpokenExchange
+from server.memory.quoting import quoted, tells
+
+pytestmark = pytest.mark.unit
+MONDAY = dt.date(2026, 11, 30)
+
+
+def said(*words: str) -> list[SpokenExchange]:
+    return [SpokenExchange(text, "うん。", MONDAY) for text in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("昨日、父が退院した", "ja"),
+        ("レバーは苦手", "ja"),
+        ("引っ越すことにした", "ja"),
+        ("薬は一日に三回飲む", "ja"),
+        ("違う、そうじゃない", "ja"),
+        ("暗証番号は二四六八だから覚えておいて", "ja"),
+        ("庭のトマトが赤くなったよ。食べる？", "ja"),
+        ("猫を飼うことになったけど、名前はどうしよう？", "ja"),
+        ("My uncle moved to Oslo.", "en"),
+        ("I can't stand celery.", "en"),
+        ("Our flight leaves at 6:45.", "en"),
+        ("Remember that the shed is open.", "en"),
+        ("J'ai acheté une voiture rouge", "fr"),
+    ],
+)
+def test_what_tells_something_is_kept(text: str, language: str) -> None:
+    assert tells(text, MONDAY, language)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        *(("おはよう", "ja"), ("うん、そう", "ja"), ("", "ja"), ("😀", "ja"), ("\ud800", "ja"), ("。。。", "ja")),
+        ("明日は雨かな", "ja"),
+        ("鍵はどこに置いたっけ", "ja"),
+        ("九たす四は？", "ja"),
+        ("左を向いて", "ja"),
+        ("歌を歌ってよ", "ja"),
+        ("電気消しといて", "ja"),
+        ("今日は暑いねえ", "ja"),
+        ("キリン", "ja"),
+        ("感動したなあ", "ja"),
+        ("Is it Friday already?", "en"),
+        ("what time is the bus", "en"),
+        ("Turn around, please.", "en"),
+        ("Oh well.", "en"),
+        ("What a day!", "en"),
+        ("A zebra?", "en"),
+        ("Ça va ?", "fr"),
+    ],
+)
+def test_what_is_asked_ordered_played_or_exclaimed_is_not(text: str, language: str) -> None:
+    assert not tells(text, MONDAY, language)
+
+
+def test_the_words_are_the_users_with_days_written_out() -> None:
+    (draft,) = quoted(said("おはよう", "昨日、祖父の時計を\n八千円で直した", "そうなんだ"), "ja")
+    assert draft.summary == "2026年11月29日、祖父の時計を 八千円で直した。"
+    assert (draft.about, draft.memory_type) == ((1,), "episode")
+    assert draft.entities == ("祖父", "時計")
+    (english,) = quoted(said("I sold the canoe yesterday", "Nice weather?"), "en")
+    assert english.summary == "I sold the canoe on November 29, 2026."
+    assert (english.about, english.topic) == ((0,), "canoe")
+
+
+def test_nothing_told_is_nothing() -> None:
+    assert quoted(said("やあ", "右を向いて", "今何時？"), "ja") == ()
+    assert quoted([], "ja") == ()
+
+
+def test_one_topic_is_cut_where_it_grows_long_and_keeps_its_subject() -> None:
+    long = [f"メダカの水槽の話のその{number}は、ポンプの音がうるさくて夜に起きてしまうこと" for number in "甲乙丙"]
+    drafts = quoted(said(*long), "ja")
+    assert [draft.about for draft in drafts] == [(0, 1), (2,)]
+    assert {draft.topic.partition("、")[0] for draft in drafts} == {"メダカ"}
+
+
+def test_a_correction_stays_with_what_it_corrects() -> None:
+    long = "叔母のピアノの発表会は市民ホールの小さいほうの部屋で、開演は午後二時から。" * 3
+    (draft,) = quoted(said(long, "違う、三時だった"), "ja")
+    assert draft.about == (0, 1)
+    # Even a question, which tells nothing by itself.
+    (corrected,) = quoted(said("自転車はいくらだったっけ", "違う、四万円"), "ja")
+    assert corrected.summary == "自転車はいくらだったっけ。違う、四万円。"
+
+
+def test_a_bare_number_is_kept_as_the_answer_it_is() -> None:
+    (draft,) = quoted(said("車検はいくらかかったの", "9万4000円"), "ja")
+    assert draft.about == (0, 1)
+    assert quoted(said("おはよう", "9万円"), "ja") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("コーヒーより紅茶が好き", "ja", "preference"),
+        ("毎朝走ることにした", "ja", "decision"),
+        ("先週、歯医者に行った", "ja", "episode"),
+        ("姉は看護師だよ", "ja", "fact"),
+        ("I prefer tea.", "en", "preference"),
+        ("We decided to repaint the fence.", "en", "decision"),
+        ("I met an old friend in Kobe.", "en", "episode"),
+        ("My desk is by the window.", "en", "fact"),
+    ],
+)
+def test_a_memory_has_its_type(text: str, language: str, expected: str) -> None:
+    (draft,) = quoted(said(text), language)
+    assert draft.memory_type == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("昨日、富士通のパソコンを三万円で買った", ("富士通", "パソコン")),
+        ("三ツ池の近くの喫茶「みなと」", ("三ツ池", "喫茶", "みなと")),
+        ("猫のコムギと犬", ("猫", "コムギ")),
+        ("おばあちゃん、はるかちゃん、高橋さん", ("おばあちゃん", "はるか", "高橋")),
+        ("輪っかちゃんとあった、鴨川のおじさん", ("鴨川", "おじさん")),
+        ("話変わるけどさ", ()),
+        ("植え替えた", ()),
+        ("ｺｰﾋｰ豆", ("コーヒー豆",)),
+        ("今日は自分の時間", ()),
+        ("My sister Odile is in Bergen with Dr. Amsel", ("sister", "Odile", "Bergen", "Dr. Amsel")),
+        ("I bought a used kayak in May.", ("used kayak",)),
+        ("", ()),
+    ],
+)
+def test_names_and_things_are_found(text: str, expected: tuple[str, ...]) -> None:
+    assert nouns(text, MONDAY) == expected
