@@ -46,6 +46,8 @@ from server.storage.words import entity_key, tokens
 
 _Key = tuple[str, str, dt.datetime]
 """Session, side and time: nobody says two things at once."""
+_SHOWN = {"user": "transcript", "robot": "reply"}
+"""Where a turn shows what each side said."""
 _FARTHEST_NUMBER = 10_000_000
 """A number so far above all others is not kept: it would use up the numbers of a house."""
 
@@ -228,11 +230,14 @@ class MemoryImport:
                     self._sides[number, one.role] = source
                 self._here.setdefault(keys[one.source_turn_id], (number, source))
                 self._sources[one.source_turn_id] = source
+        for row in new_words.values():
+            if (of := new_turns.get(row["turn_id"])) is not None:
+                of[_SHOWN[row["role"]]] = row["text"]
         await self._insert(TurnRow, list(new_turns.values()))
         await self._insert(SourceTurnRow, list(new_words.values()))
         worded = [(number, row["text"]) for number, row in new_words.items() if row["text"]]
         await self._index_words("source_words", worded)
-        await self._say_in_turns(new_words.values())
+        await self._say_in_turns([row for row in new_words.values() if row["turn_id"] not in new_turns])
         await self._take_in(new_turns.values())
         self.done.turns += len(new_turns)
 
@@ -262,6 +267,8 @@ class MemoryImport:
             "turn_id": number,
             "status": "failed" if turn.outcome == "failed" else "done",
             "language": turn.said[0].language,
+            "transcript": None,
+            "reply": None,
             "memory": None if self._is_blanked(turn) else told,
         }
 
@@ -284,9 +291,8 @@ class MemoryImport:
 
     async def _say_in_turns(self, rows: Iterable[dict[str, Any]]) -> None:
         for row in rows:
-            side = {"transcript": row["text"]} if row["role"] == "user" else {"reply": row["text"]}
             turn = update(TurnRow).where(col(TurnRow.turn_id) == row["turn_id"])
-            await self._change(turn.values(**side))
+            await self._change(turn.values({_SHOWN[row["role"]]: row["text"]}))
 
     async def _take_in(self, rows: Iterable[dict[str, Any]]) -> None:
         """Memories were made of them already."""

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 from sqlmodel import col, select
 
 from server.errors import StorageError
-from server.storage import forgetting, memories, memory_lookup, sqlite, tombstones
+from server.storage import forgetting, memory_lookup, sqlite, tombstones
 from server.storage.backup import (
     BLOCK_BYTES,
     MANIFEST,
@@ -42,7 +42,7 @@ from server.storage.backup import (
 from server.storage.database import SERVER_DATABASE, SESSION_DATABASE, WORLDS, Database, Db
 from server.storage.ids import raise_counters
 from server.storage.memory_records import Forgetting, Tombstone
-from server.storage.recall_tables import WORD_TABLES
+from server.storage.recall_tables import WORD_TABLES, JobRow, RecallItemRow
 from server.storage.server_tables import DeviceRow, IdCounterRow, SpeakerRow, TombstoneRow
 from server.storage.sqlite import upsert
 
@@ -263,15 +263,25 @@ async def _prepare_world(folder: Path, stones: Sequence[Tombstone], now: dt.date
     try:
         async with world.session() as db:
             reached = await forgetting.reapply(db, stones, now=now)
-            after = ""
-            while page := await memory_lookup.page(db, after=after):
-                after = page[-1].memory_id
-                await memories.queue_index(db, [memory.memory_id for memory in page], now=now)
+            await _queue_vectors(db, now)
     finally:
         await world.close()
     with disk_errors(path):
         await in_thread(lambda: sqlite.scrub(path, WORD_TABLES))
     return reached
+
+
+async def _queue_vectors(db: Db, now: dt.datetime) -> None:
+    item = RecallItemRow
+    missing = update(item).where(col(item.status) != "forgotten")
+    missing = missing.values(index_state="pending", attempts=0, error=None)
+    await db.exec(missing.execution_options(synchronize_session=False))
+    new = {"kind": "index", "state": "queued", "requests": 1, "attempts": 0, "not_before": now, "created_at": now}
+    after = ""
+    while page := await memory_lookup.page(db, after=after):
+        after = page[-1].memory_id
+        jobs = [new | {"subject": memory.memory_id} for memory in page]
+        await db.exec(upsert(JobRow).on_conflict_do_nothing(), params=jobs)
 
 
 @dataclass
