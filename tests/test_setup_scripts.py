@@ -1,7 +1,8 @@
 """scripts/start and what it sets up, tried on a copy of the scripts with a project that has no dependencies.
 
-The copy lies in a folder with a space and Japanese characters, is called from elsewhere without a terminal, in the C
-locale, with a shell full of settings that must not matter. A real venv is made and a real pip runs, without network.
+The copy lies in a folder with spaces, a dollar and Japanese characters, is called from elsewhere without a terminal, in
+the C locale, with a shell full of settings that must not matter. A real venv is made and a real pip runs, without
+network.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def main():
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("copy") / "机の ロボット"
+    folder = tmp_path_factory.mktemp("copy") / "机の $HOME ロボット"
     (folder / "scripts").mkdir(parents=True)
     for name in ("_setup", "start"):
         shutil.copy2(ROOT / "scripts" / name, folder / "scripts" / name)
