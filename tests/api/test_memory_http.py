@@ -15,15 +15,11 @@ import pytest
 from fastapi import FastAPI
 
 from server.api.memory import memory_router
-from server.api.problems import install_problem_handlers, status_of
+from server.api.problems import install_problem_handlers
 from server.errors import (
     AuthError,
-    IndexLocked,
-    IndexMismatch,
     IndexUnavailable,
     LlmError,
-    MemoryIndexError,
-    StackChanError,
 )
 from server.memory.indexer import Progress
 from server.memory.owner import MemoryOwner
@@ -398,18 +394,3 @@ async def test_an_index_that_fails_is_told_and_words_still_find(at: Live, monkey
     found = await at.get("/v1/memories", query="富士通")
     assert found["searched"]["words_only"] == "index_unavailable"
     assert [one["retrieval_score"] for one in found["memories"]] == [None]
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (IndexLocked("x", pid=1), 503),
-        (IndexMismatch("x"), 503),
-        (IndexUnavailable("x"), 503),
-        (MemoryIndexError("x", code="index_busy"), 503),
-        (MemoryIndexError("x", code="index_closed"), 503),
-        (MemoryIndexError("x"), 500),
-    ],
-)
-def test_the_statuses_of_an_index_that_cannot_be_used(error: StackChanError, status: int) -> None:
-    assert status_of(error) == status
