@@ -204,7 +204,8 @@ def _is_said(days: Days, said: Iterable[Days], today: Iterable[dt.date]) -> bool
     first, last = days
     if first == last and first in today:
         return True
-    return any((first <= other[0] and other[1] <= last) or first == other[0] for other in said)
+    # A week or a month may be written as the day it begins on and the day it ends on.
+    return any((first <= other[0] and other[1] <= last) or first == other[0] or last == other[1] for other in said)
 
 
 def _overlap(one: Days, other: Days) -> bool:

@@ -10,12 +10,16 @@ import datetime as dt
 import re
 import unicodedata
 
+from server.memory.date_words import FEASTS, SEASONS
 from server.memory.dates import DateRange, named_days
 
 _LATER = dt.timedelta(days=3 * 366 + 40)
 _HALF_A_YEAR = dt.timedelta(days=183)
-_MONTH = re.compile(r"[\d一二三四五六七八九十]月|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)")
-_YEAR = re.compile(r"年|\d{4}|year", re.IGNORECASE)
+_COMES_AGAIN = re.compile(
+    r"[\d一二三四五六七八九十]月|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)|\bChristmas\b|"
+    + "|".join(name for name in FEASTS if not name.isascii())
+)
+_YEAR_SAID = re.compile(r"[今去昨来\d]年|一昨年|おととし|年前|\d{4}|\b(?:last|this|next)\b|year", re.IGNORECASE)
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -86,9 +90,12 @@ def _relative(text: str, said_on: dt.date) -> list[tuple[str, DateRange]]:
 
 
 def _may_be_ahead(said: str, days: DateRange, said_on: dt.date) -> bool:
-    """Whether a month or day without its year was read as long past, when the next is nearer: 1月11日 in November."""
-    yearless = _MONTH.search(said) is not None and _YEAR.search(said) is None
-    return yearless and said_on - days.first > _HALF_A_YEAR
+    """Whether a day without its year was read as long past, when the next is nearer: in November, 1月11日."""
+    if _YEAR_SAID.search(said):
+        return False
+    # Bare, a season is every year's: 春は混む.
+    season = said.strip() in SEASONS
+    return season or (_COMES_AGAIN.search(said) is not None and said_on - days.first > _HALF_A_YEAR)
 
 
 def _one_day(day: dt.date, japanese: bool) -> str:

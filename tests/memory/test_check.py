@@ -15,6 +15,7 @@ from server.memory.check import (
     is_correction,
     is_filler,
     is_negated,
+    opens_topic,
     stated,
 )
 
@@ -165,3 +166,27 @@ def test_filler_needs_no_model(texts: list[str]) -> None:
 )
 def test_what_is_not_filler_for_certain_is_left_to_the_model(texts: list[str]) -> None:
     assert not is_filler(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("そういえば犬がいてね", True),
+        ("あ、そうだ、鍵の話", True),
+        ("話は変わるけど", True),
+        ("By the way, it is open.", True),
+        ("Oh, that reminds me of something", True),
+        ("そうだね", False),
+        ("それは変わった話だ", False),
+        ("I know by the way he walks", False),
+        ("", False),
+    ],
+)
+def test_words_that_open_a_topic(text: str, expected: bool) -> None:
+    assert opens_topic(text) is expected
+
+
+def test_a_week_may_be_written_as_its_first_and_last_day() -> None:
+    said = [Said("先週は島にいた", dt.date(2026, 8, 16))]
+    assert not check("島", "2026年8月3日から2026年8月9日の間、島にいた。", (), said)
+    assert check("島", "2026年8月3日から2026年8月8日の間、島にいた。", (), said).dates

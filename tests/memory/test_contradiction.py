@@ -161,3 +161,23 @@ def test_each_kind_of_model_has_its_recipe() -> None:
     assert recipe_for("multilingual-e5-small-q4") is NARROW_COSINES
     assert recipe_for("Qwen/Qwen3-Embedding-0.6B") is WIDE_COSINES
     assert WIDE_COSINES.duplicate == 0.92
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "cosine", "sources", "expected"),
+    [
+        ("コムギは六歳だよ。", "コムギは五歳だよ。", 0.8, (3, 4), True),
+        # What was said in several exchanges touches on more than one thing.
+        ("コムギは六歳だよ。予防接種は三回。", "コムギは五歳だよ。", 0.8, (3, 4, 5, 6), False),
+        # A negation is about the same only in nearly the same sentence.
+        ("コムギは掃除機がこわくない。", "コムギは廊下で寝る。", 0.8, (3, 4), False),
+        ("コムギは鳴かない。", "コムギは鳴く。", 0.95, (3, 4), True),
+    ],
+)
+def test_quoted_words_contradict_only_what_is_nearly_the_same_sentence(
+    said: str, before: str, cosine: float, sources: tuple[int, ...], expected: bool
+) -> None:
+    compared = [(old(1, before, "コムギ"), cosine)]
+    noted = new(said, "コムギ", source_turn_ids=sources)
+    assert bool(decide(Proposal(noted, quoted=True), compared, RECIPE).supersedes) is expected
+    assert decide(Proposal(noted), compared, RECIPE).supersedes

@@ -64,3 +64,7 @@ def test_what_is_no_number(text: str) -> None:
 def test_units_keep_their_numbers_apart() -> None:
     assert quantities("16GBで三万円") == {Quantity(Decimal(16), "gb"), Quantity(Decimal(30_000), "円")}
     assert quantities("3 dogs") == {Quantity(Decimal(3))}
+
+
+def test_months_are_counted_however_they_are_written() -> None:
+    assert quantities("四か月") == quantities("4ヶ月") == quantities("４カ月") == {Quantity(Decimal(4), "か月")}

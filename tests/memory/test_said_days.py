@@ -54,3 +54,21 @@ def test_days_as_people_write_them(first: str, last: str, japanese: str, english
     days = dt.date.fromisoformat(first), dt.date.fromisoformat(last)
     assert day_text(*days, "ja") == japanese
     assert day_text(*days, "en") == english
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("1月11日に始まる", "ja", "1月11日に始まる"),
+        ("四月から習う", "ja", "四月から習う"),
+        ("11月3日に買った", "ja", "2026年11月3日に買った"),
+        ("クリスマスは出かける", "ja", "クリスマスは出かける"),
+        ("春は混む", "ja", "春は混む"),
+        ("去年の夏に行った", "ja", "2025年6月1日から2025年8月31日に行った"),
+        ("It begins on January 11.", "en", "It begins on January 11."),
+        ("She marries on June 5 next year.", "en", "She marries on June 5, 2027."),
+        ("They met on November 3.", "en", "They met on November 3, 2026."),
+    ],
+)
+def test_a_day_that_may_lie_ahead_is_not_made_past(text: str, language: str, expected: str) -> None:
+    assert lasting(text, dt.date(2026, 11, 30), language) == expected

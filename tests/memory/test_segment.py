@@ -103,3 +103,14 @@ def test_boundaries_are_scored(
     found: list[int], right: list[int], tolerance: int, expected: tuple[float, float, float]
 ) -> None:
     assert boundary_score(found, right, tolerance=tolerance) == pytest.approx(expected)
+
+
+def test_what_has_no_topic_goes_with_what_was_said_before_and_hides_nothing() -> None:
+    vectors = topics(*"aaxabb")
+    cuts = closed_segments(vectors, RECIPE, ended=True, light={2})
+    assert [(part.start, part.stop) for part in cuts] == [(0, 4), (4, 6)]
+    # Greetings first: the topic begins with what is said after them.
+    cuts = closed_segments(topics(*"xyaaa"), RECIPE, ended=True, light={0, 1})
+    assert [(part.start, part.stop) for part in cuts] == [(0, 2), (2, 5)]
+    everything = closed_segments(topics(*"xyzxyzxy"), RECIPE, ended=True, light=range(8))
+    assert [(part.start, part.stop) for part in everything] == [(0, 6), (6, 8)]
