@@ -23,23 +23,28 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterResult:
-    """What a tool gave, and the reply to that."""
+class ToolStep:
+    """A call, and what it gave; None: how the turn went on is not shown."""
 
-    result: Mapping[str, Any]
-    emotion: str
-    reply: str
+    tool: str
+    arguments: Mapping[str, Any]
+    result: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolExample:
-    """Words that need a tool before an answer, and its call; `after`: how it went on."""
+    """Words that need tools before an answer. `reply` None: it ends with a call."""
 
     language: str
     heard: str
-    tool: str
-    arguments: Mapping[str, Any]
-    after: AfterResult | None = None
+    steps: tuple[ToolStep, ...]
+    emotion: str = "neutral"
+    reply: str | None = None
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names of all tools in it."""
+        return frozenset(step.tool for step in self.steps)
 
 
 EXAMPLES = (
@@ -131,54 +136,143 @@ RELATED_WORDS = {
     "sleep": "寝る、休む",
 }
 
-_NOTHING = {"memories": [], "note": "nothing found"}
+_NOTHING = {"candidates": [], "note": "nothing found"}
 # As the turn's tool loop says it.
 _UNREACHABLE = {"error": "this cannot be reached right now; answer without it and say so"}
 
 
-def _search(language: str, heard: str, query: str, after: AfterResult | None = None) -> ToolExample:
-    return ToolExample(language, heard, "search_memory", {"query": query}, after)
+def _found(*memories: tuple[str, str, str], ambiguous: bool = False) -> Mapping[str, Any]:
+    keys = ("memory_id", "summary", "occurred_at")
+    found: dict[str, Any] = {"candidates": [dict(zip(keys, memory, strict=True)) for memory in memories]}
+    return found | ({"ambiguous": True} if ambiguous else {})
 
 
-TOOL_EXAMPLES: Mapping[str, tuple[Example | ToolExample, ...]] = {
-    "search_memory": (
-        Example("en", "Who invented the telephone again?", "neutral", "none", "Alexander Graham Bell invented it."),
-        _search(
-            "en",
-            "Do you know where my cousin went to university?",
-            "cousin university",
-            AfterResult(_NOTHING, "doubt", "Sorry, I do not remember that."),
-        ),
-        Example("en", "Why is snow white?", "neutral", "none", "Snow scatters all the light."),
-        _search(
-            "en",
-            "That shop we talked about, what was it?",
-            "shop talked about",
-            AfterResult(_UNREACHABLE, "doubt", "Sorry, I cannot remember it right now."),
-        ),
-        Example("en", "How much is six and seven?", "neutral", "none", "Six and seven make thirteen."),
-        _search("en", "Which hand do I write with?", "hand I write with"),
-        Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
-        _search("en", "Suggest a snack my neighbor would enjoy.", "neighbor favorite snack"),
-        _search("ja", "ぼくの靴のサイズ、いくつだったっけ", "靴のサイズ"),
-        Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "うん、東からのぼるよ。"),
-        _search(
-            "ja",
-            "いとこの好きな果物は何？",
-            "いとこ 好きな果物",
-            AfterResult(_NOTHING, "doubt", "ごめんね、それは覚えていないよ。"),
-        ),
-        Example("ja", "ハチとアリはどっちが速いの", "neutral", "none", "たぶんハチのほうだよ。"),
-        _search("ja", "先週ぼくたちは何の相談をした？", "先週の相談"),
-        Example("ja", "一日は何時間だったかな", "neutral", "none", "一日は二十四時間だよ。"),
-        _search(
-            "ja",
-            "私の口に合う鍋料理を考えて",
-            "私 好きな味",
-            AfterResult(_UNREACHABLE, "doubt", "ごめんね、今は思い出せないよ。"),
-        ),
-        Example("ja", "明日から一週間、旅行に行くんだ", "happy", "none", "いいなあ、楽しんできてね。"),
-        _search("ja", "例の宿、どこに決めたんだっけ", "宿 決めた場所"),
+def _search(query: str, result: Mapping[str, Any] | None = None) -> ToolStep:
+    return ToolStep("search_memory", {"query": query}, result)
+
+
+def _read(memory_id: str, said_at: str, text: str) -> ToolStep:
+    turns = [{"said_at": said_at, "by": "user", "text": text}]
+    return ToolStep("read_memory_source", {"memory_id": memory_id}, {"turns": turns, "source_checked": True})
+
+
+def _forget(query: str) -> ToolStep:
+    return ToolStep("forget_memory", {"query": query}, {"forgotten": 1})
+
+
+TOOL_CHAINS: tuple[ToolExample, ...] = (
+    ToolExample(
+        "en",
+        "Do you know where my cousin went to university?",
+        (_search("cousin university", _NOTHING),),
+        "doubt",
+        "Sorry, I do not remember that.",
     ),
-}
-"""By tool name: calls, and beside them words that look alike and need none."""
+    ToolExample(
+        "en",
+        "That shop we talked about, what was it?",
+        (_search("shop talked about", _UNREACHABLE),),
+        "doubt",
+        "Sorry, I cannot remember it right now.",
+    ),
+    ToolExample(
+        "en",
+        "Which hand do I write with?",
+        (_search("hand I write with", _found(("m1", "The user writes with the left hand.", "2026-03-02"))),),
+        "happy",
+        "You write with your left hand.",
+    ),
+    ToolExample(
+        "en",
+        "What did I pay for the garden chair?",
+        (
+            _search("pay garden chair", _found(("m1", "The user bought a chair.", "2026-05-20"))),
+            _read("m1", "2026-05-20", "I got a garden chair for forty two dollars."),
+        ),
+        "happy",
+        "You paid forty two dollars.",
+    ),
+    ToolExample(
+        "en",
+        "Please forget what I said about my knee.",
+        (_forget("knee"),),
+        "neutral",
+        "Okay, I have forgotten it.",
+    ),
+    ToolExample(
+        "ja",
+        "いとこの好きな果物は何？",
+        (_search("いとこ 好きな果物", _NOTHING),),
+        "doubt",
+        "ごめんね、それは覚えていないよ。",
+    ),
+    ToolExample(
+        "ja",
+        "私の口に合う鍋料理を考えて",
+        (_search("私 好きな味", _UNREACHABLE),),
+        "doubt",
+        "ごめんね、今は思い出せないよ。",
+    ),
+    ToolExample(
+        "ja",
+        "先週ぼくたちは何の相談をした？",
+        (_search("先週の相談", _found(("m1", "庭の花だんに何を植えるか相談した。", "2026-06-07"))),),
+        "happy",
+        "庭の花だんの相談だよ。",
+    ),
+    ToolExample(
+        "ja",
+        "例の宿、どこに決めたんだっけ",
+        (
+            _search(
+                "宿 決めた場所",
+                _found(
+                    ("m1", "海の近くの宿に決めた。", "2026-05-02"),
+                    ("m2", "山のふもとの宿に決めた。", "2026-05-09"),
+                    ambiguous=True,
+                ),
+            ),
+        ),
+        "doubt",
+        "海の宿と山の宿、どっちのことかな。",
+    ),
+    ToolExample(
+        "ja",
+        "ぼくの靴のサイズ、いくつだったっけ",
+        (
+            _search("靴のサイズ", _found(("m1", "靴のサイズを測った。", "2026-04-11"))),
+            _read("m1", "2026-04-11", "靴は二十三センチ半だったよ"),
+        ),
+        "happy",
+        "二十三センチ半だよ。",
+    ),
+    ToolExample("ja", "傘をなくした話はもう忘れて", (_forget("傘をなくした話"),), "neutral", "わかった、忘れたよ。"),
+)
+"""How it goes on after a call. Long, and far from the end of the prompt: there they cost the small model its faces."""
+
+TOOL_EXAMPLES: tuple[Example | ToolExample, ...] = (
+    Example("en", "Who invented the telephone again?", "neutral", "none", "Alexander Graham Bell invented it."),
+    ToolExample("en", "My aunt has a favorite flower, which one?", (_search("aunt favorite flower"),)),
+    Example("en", "My brother sat on my new hat!", "angry", "none", "Oh no, that is so careless."),
+    ToolExample("en", "That song we talked about, what was it?", (_search("song talked about"),)),
+    Example("en", "How much is six and seven?", "neutral", "none", "Six and seven make thirteen."),
+    ToolExample("en", "What do I drink at breakfast?", (_search("drink breakfast"),)),
+    Example("en", "Remember that my neighbor is called Ed.", "happy", "nod", "Got it, your neighbor is Ed."),
+    ToolExample("en", "Suggest a snack my neighbor would enjoy.", (_search("neighbor favorite snack"),)),
+    Example("en", "We are going to the zoo on Sunday.", "happy", "none", "Have fun with the animals."),
+    ToolExample("ja", "ぼくのぼうし、何色だったっけ", (_search("ぼうしの色"),)),
+    Example("ja", "太陽は東から出るんだっけ", "neutral", "none", "うん、東からのぼるよ。"),
+    ToolExample("ja", "おばさんの飼っている鳥の名前は何？", (_search("おばさん 鳥の名前"),)),
+    Example("ja", "アイスが床に落ちちゃった", "sad", "none", "それは悲しいね。"),
+    ToolExample("ja", "先月ぼくたちは何を作った？", (_search("先月作ったもの"),)),
+    Example("ja", "一日は何時間だったかな", "neutral", "none", "一日は二十四時間だよ。"),
+    ToolExample("ja", "私の好みに合うスープを考えて", (_search("私 好きな味"),)),
+    Example("ja", "明日から一週間、旅行に行くんだ", "happy", "none", "いいなあ、楽しんできてね。"),
+    ToolExample("ja", "例の写真、どこに飾ったんだっけ", (_search("写真 飾った場所"),)),
+    Example("ja", "ラジオ体操の時間だよ、体を動かして", "happy", "dance", "いっしょに動くと楽しいね。"),
+    Example("ja", "ハチが部屋に入ってきた！", "surprised", "none", "わあ、気をつけてね。"),
+)
+"""Words that need a call, and beside them words that look alike and need none.
+
+Those have faces and movements of their own: with plain answers only, the small model forgot them.
+"""

@@ -20,6 +20,8 @@ from server.memory.recall import Recall, may_read
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
 from server.memory.tools import (
+    FORGET_MEMORY_SHORT,
+    READ_MEMORY_SOURCE_SHORT,
     SEARCH_MEMORY,
     SEARCH_MEMORY_FULL,
     ForgetMemory,
@@ -27,8 +29,9 @@ from server.memory.tools import (
     SearchArguments,
     SearchMemory,
 )
-from server.storage import memories
+from server.storage import memories, memory_lookup
 from server.storage.database import Databases
+from server.storage.memory_records import MemoryFilter, SourceFilter
 from server.storage.records import SourceTurn
 
 MemoryTool = SearchMemory | ReadMemorySource | ForgetMemory
@@ -61,12 +64,12 @@ class AskedMemory:
         if small:
             limits = SMALL_MODEL_LIMITS
             return (
-                SearchMemory(self.search, spec=SEARCH_MEMORY, limits=limits),
-                ReadMemorySource(self.read, limits=limits),
-                ForgetMemory(self.search, self.forget, limits=limits),
+                SearchMemory(self.search, self.is_there_anything, spec=SEARCH_MEMORY, limits=limits),
+                ReadMemorySource(self.read, spec=READ_MEMORY_SOURCE_SHORT, limits=limits),
+                ForgetMemory(self.search, self.forget, spec=FORGET_MEMORY_SHORT, limits=limits),
             )
         return (
-            SearchMemory(self.search, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
+            SearchMemory(self.search, self.is_there_anything, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
             ReadMemorySource(self.read),
             ForgetMemory(self.search, self.forget),
         )
@@ -94,6 +97,15 @@ class AskedMemory:
         finally:
             if self._on_search is not None:
                 self._on_search(outcome, self._monotonic() - started)
+
+    async def is_there_anything(self, asker: Asker) -> bool:
+        """Whether anything is remembered, or was said in another conversation, that the asker may find."""
+        async with self._databases.world(write=False) as db:
+            return await memory_lookup.anything(
+                db,
+                MemoryFilter(asker.persona, asker.speaker),
+                SourceFilter(asker.persona, asker.speaker, except_session_id=asker.session_id),
+            )
 
     async def read(
         self, memory_id: str | None, turn_ids: tuple[int, ...], around: int, asker: Asker

@@ -35,10 +35,13 @@ SMALL_MODEL_LIMITS = ToolLimits(candidates=3, tokens=160, brief=True)
 def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
     """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`, best first; `said`: words not yet in a memory."""
     candidates = bounded([candidate(one, limits) for one in result.candidates], limits)
-    told: dict[str, Any] = {"candidates": candidates, "ambiguous": result.ambiguous and len(candidates) > 1}
+    told: dict[str, Any] = {"candidates": candidates}
+    ambiguous = result.ambiguous and len(candidates) > 1
+    if ambiguous or not limits.brief:
+        told["ambiguous"] = ambiguous
     if result.said and len(candidates) < limits.candidates:
         left = limits.tokens - sum(estimated_tokens(one) for one in candidates)
-        said = [turn(one) for one in result.said[: limits.candidates - len(candidates)]]
+        said = [turn(one, limits) for one in result.said[: limits.candidates - len(candidates)]]
         if left >= _SHORTEST_TEXT and (kept := bounded(said, ToolLimits(limits.candidates, left))):
             told["said"] = kept
     if not candidates and "said" not in told:
@@ -59,12 +62,14 @@ def candidate(found: Candidate, limits: ToolLimits) -> dict[str, Any]:
     """One memory as the model sees it, its date local."""
     memory = found.memory
     local = memory.occurred_at.astimezone(ZoneInfo(memory.zone))
-    told: dict[str, Any] = {"memory_id": memory.memory_id, "topic": memory.topic, "summary": memory.summary}
+    told: dict[str, Any] = {"memory_id": memory.memory_id}
     if limits.brief:
-        told["occurred_at"] = local.date().isoformat()
+        told |= {"summary": memory.summary, "occurred_at": local.date().isoformat()}
     else:
         score = found.retrieval_score
         told |= {
+            "topic": memory.topic,
+            "summary": memory.summary,
             "entities": list(memory.entities),
             "memory_type": memory.memory_type,
             "occurred_at": local.isoformat(timespec="seconds"),
@@ -78,15 +83,15 @@ def candidate(found: Candidate, limits: ToolLimits) -> dict[str, Any]:
     return told
 
 
-def turn(said: SourceTurn) -> dict[str, Any]:
+def turn(said: SourceTurn, limits: ToolLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     """One side's exact words with who and when."""
     local = said.said_at.astimezone(ZoneInfo(said.zone))
-    told = {
-        "source_turn_id": said.source_turn_id,
-        "said_at": local.isoformat(timespec="minutes"),
-        "by": "robot" if said.role == "robot" else (said.speaker_id or "user"),
-        "text": said.text,
-    }
+    by = "robot" if said.role == "robot" else (said.speaker_id or "user")
+    if limits.brief:
+        told: dict[str, Any] = {"said_at": local.date().isoformat(), "by": by, "text": said.text}
+    else:
+        said_at = local.isoformat(timespec="minutes")
+        told = {"source_turn_id": said.source_turn_id, "said_at": said_at, "by": by, "text": said.text}
     return told | ({"interrupted": True} if said.interrupted else {})
 
 

@@ -50,6 +50,8 @@ class SearchArguments:
 
 SearchMemories = Callable[[SearchArguments, Asker], Awaitable[SearchResult]]
 """Finds what the asker may find."""
+IsThereAnything = Callable[[Asker], Awaitable[bool]]
+"""Whether there is anything that the asker could find."""
 _DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
 _LIMIT = 10
 _SOURCE_LIMITS = ToolLimits(candidates=20)
@@ -91,11 +93,21 @@ class SearchMemory:
     """Searches what was said in earlier conversations. `spec`: the short one, or the one with all there is to ask."""
 
     def __init__(
-        self, search: SearchMemories, *, spec: ToolSpec = SEARCH_MEMORY_FULL, limits: ToolLimits = DEFAULT_LIMITS
+        self,
+        search: SearchMemories,
+        is_there_anything: IsThereAnything,
+        *,
+        spec: ToolSpec = SEARCH_MEMORY_FULL,
+        limits: ToolLimits = DEFAULT_LIMITS,
     ) -> None:
         self.spec = spec
         self._search = search
+        self._is_there_anything = is_there_anything
         self._limits = limits
+
+    async def usable(self, asker: Asker) -> bool:
+        """Not while there is nothing to find: each needless search is a second call of the model."""
+        return await self._is_there_anything(asker)
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"candidates": [...], "ambiguous": bool}`, with `"note": "nothing found"` when there are none, and how it
@@ -135,15 +147,31 @@ READ_MEMORY_SOURCE = ToolSpec(
     },
 )
 
+READ_MEMORY_SOURCE_SHORT = ToolSpec(
+    READ_MEMORY_SOURCE.name,
+    "the exact words behind a memory; read them before you say a number or a date",
+    {
+        "type": "object",
+        "properties": {"memory_id": {"type": "string", "maxLength": 40, "description": "from search_memory"}},
+        "required": ["memory_id"],
+        "additionalProperties": False,
+    },
+)
+
 
 class ReadMemorySource:
     """Goes back to what was really said."""
 
-    spec = READ_MEMORY_SOURCE
-
-    def __init__(self, read: ReadSource, *, limits: ToolLimits = _SOURCE_LIMITS) -> None:
+    def __init__(
+        self, read: ReadSource, *, spec: ToolSpec = READ_MEMORY_SOURCE, limits: ToolLimits = _SOURCE_LIMITS
+    ) -> None:
+        self.spec = spec
         self._read = read
         self._limits = limits
+
+    async def usable(self, asker: Asker) -> bool:
+        """Always; what can be read is known to whoever has seen what was found."""
+        return True
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"turns": [...], "source_checked": true}`, with how many were left out.
@@ -159,7 +187,7 @@ class ReadMemorySource:
             raise _wrong("give memory_id or source_turn_ids, one of them, from search_memory")
         around = _whole(arguments, "around", 0, 0, 5)
         found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around, asker)
-        told = bounded([turn(one) for one in found], self._limits)
+        told = bounded([turn(one, self._limits) for one in found], self._limits)
         result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
         return result | ({"left_out": len(found) - len(told)} if len(told) < len(found) else {})
 
@@ -185,6 +213,16 @@ FORGET_MEMORY = ToolSpec(
     },
 )
 
+FORGET_MEMORY_SHORT = ToolSpec(
+    FORGET_MEMORY.name,
+    "forget for good what the user asks you to forget",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string", "minLength": 1, "maxLength": 60, "description": "what to forget"}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
 
 TOOL_NAMES = (SEARCH_MEMORY.name, READ_MEMORY_SOURCE.name, FORGET_MEMORY.name)
 
@@ -196,13 +234,24 @@ class ForgetMemory:
     asked for it in this very turn, or have been asked which memory is meant in the turn before.
     """
 
-    spec = FORGET_MEMORY
-
-    def __init__(self, search: SearchMemories, forget: ForgetMemories, *, limits: ToolLimits = _CHOICE_LIMITS) -> None:
+    def __init__(
+        self,
+        search: SearchMemories,
+        forget: ForgetMemories,
+        *,
+        spec: ToolSpec = FORGET_MEMORY,
+        limits: ToolLimits = _CHOICE_LIMITS,
+    ) -> None:
+        self.spec = spec
         self._search = search
         self._forget = forget
         self._limits = limits
         self._choices: dict[str, tuple[int, frozenset[str]]] = {}
+
+    async def usable(self, asker: Asker) -> bool:
+        """Only where `run` could do it: the user asks for it, or was just asked which memory is meant."""
+        asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
+        return asks_to_forget(asker.words) or self._is_choice(tuple(choices), asker)
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"forgotten": n, ...}`, or `which`: candidates among which the user must choose. Raises `RequestError`."""

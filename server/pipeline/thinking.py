@@ -146,6 +146,7 @@ class Thought:
             thinker.asker(turn, heard),
             search_seconds=thinker.settings.search_seconds,
             earlier=[exchange.user_text for exchange in turn.history.exchanges],
+            small=thinker.llm.capabilities.wants_examples,
         )
         self._out = AnswerOut(
             thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces, filler

@@ -24,7 +24,8 @@ from server.errors import EngineError, StackChanError, StorageError
 from server.log_context import error_fields
 from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
-from server.pipeline.tool_results import LOOK_UPS, is_error
+from server.pipeline.short_ids import ShortIds
+from server.pipeline.tool_results import LOOK_UPS, READ_SOURCE, is_error
 from server.pipeline.tool_rules import ToolRules
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
@@ -33,6 +34,7 @@ _log = logging.getLogger(__name__)
 
 TOOL_TIMEOUT_SECONDS = 5.0
 """One call of a tool. Part of the model's own time-out; a search takes tens of milliseconds."""
+_USABLE_SECONDS = 0.25
 _CALLS_A_ROUND = 8
 _RESULT_CHARACTERS = 16_000
 _ARGUMENT_CHARACTERS = 4_000
@@ -47,6 +49,9 @@ class Tool(Protocol):
     """Something the model may call during a turn."""
 
     spec: ToolSpec
+
+    async def usable(self, asker: Asker) -> bool:
+        """Whether a call in this turn could be of use; a tool that is not is not offered. Asked once a turn."""
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """The result as JSON-able data. Raises `StackChanError` for arguments the model can repair."""
@@ -68,7 +73,8 @@ Ask = Callable[[Sequence[LlmMessage], Sequence[ToolSpec]], Awaitable[Sequence[Ll
 class ToolLoop:
     """Drives one answer. `runs`: the calls so far, in order.
 
-    `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before.
+    `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before. `small`:
+    the model reads and writes slowly and likes to do a thing twice; it gets short ids, and looks up once.
     """
 
     def __init__(
@@ -80,8 +86,11 @@ class ToolLoop:
         *,
         search_seconds: float = TOOL_TIMEOUT_SECONDS,
         earlier: Sequence[str] = (),
+        small: bool = False,
     ) -> None:
         self.runs: list[ToolRun] = []
+        self._small = small
+        self._ids = ShortIds()
         self._tools = {tool.spec.name: tool for tool in tools}
         self._max_rounds = max_rounds
         self._trace = trace
@@ -92,26 +101,52 @@ class ToolLoop:
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
         said: tuple[LlmMessage, ...] = ()
+        tools = [tool for tool in self._tools.values() if await self._usable(tool)]
         for round_number in range(self._max_rounds + 1):
             last = round_number == self._max_rounds
-            calls = await ask(said, () if last else tuple(tool.spec for tool in self._tools.values()))
+            calls = await ask(said, () if last else self._offered(tools))
             if not calls:
                 return
             done: list[ToolRun] = []
             for call in calls[:_CALLS_A_ROUND]:
                 call, refusal = _sound(call)
-                run = await self._run_tool(call) if refusal is None else ToolRun(call.name, {}, {"error": refusal})
+                meant = replace(call, arguments=self._ids.lengthened(call.arguments)) if self._small else call
+                run = await self._run_tool(meant) if refusal is None else ToolRun(call.name, {}, {"error": refusal})
                 self.runs.append(run)
                 done.append(run)
                 if is_error(run.result):
                     self._trace.facts["tool_errors"] = self._trace.facts.get("tool_errors", 0) + 1
+                result = dict(run.result)
                 said = (
                     *said,
                     LlmMessage("assistant", "", tool_calls=(call,)),
-                    tool_result_message(call, json_text(dict(run.result))),
+                    tool_result_message(call, json_text(self._ids.shortened(result) if self._small else result)),
                 )
             for run in done:
                 self._rules.read(run.name, run.result)
+
+    async def _usable(self, tool: Tool) -> bool:
+        """A tool that cannot tell is offered: its own failure says more."""
+        try:
+            return await bounded(tool.usable(self._asker), _USABLE_SECONDS)
+        except TimeoutError:
+            _log.warning("whether %s is of use came too late", tool.spec.name)
+        except Exception as error:
+            _log.error("whether %s is of use could not be told", tool.spec.name, exc_info=error)
+        return True
+
+    def _offered(self, tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+        """What may be called now. A source is read when something was found."""
+        called = {run.name for run in self.runs if _is_done(run.result)} & LOOK_UPS if self._small else set()
+        offered: list[ToolSpec] = []
+        for tool in tools:
+            spec = tool.spec
+            if spec.name in called or (spec.name == READ_SOURCE and not self._rules.found_ids):
+                continue
+            if self._small and spec.name == READ_SOURCE:
+                spec = _with_ids(spec, [self._ids.short(one) for one in self._rules.found_ids])
+            offered.append(spec)
+        return tuple(offered)
 
     async def _run_tool(self, call: LlmToolCall) -> ToolRun:
         tool = self._tools.get(call.name)
@@ -159,6 +194,17 @@ async def _checked_run(tool: Tool, call: LlmToolCall, asker: Asker) -> Mapping[s
     if result is None:
         raise ValueError(f"the result is no JSON, or has more than {_RESULT_CHARACTERS} characters")
     return result
+
+
+def _is_done(result: Mapping[str, Any]) -> bool:
+    """Whether calling again with other arguments would give no more."""
+    return not is_error(result) or result.get("error") == UNREACHABLE
+
+
+def _with_ids(spec: ToolSpec, ids: Sequence[str]) -> ToolSpec:
+    """A tool whose `memory_id` can only be one of these."""
+    properties = {**spec.parameters["properties"], "memory_id": {"type": "string", "enum": list(ids)}}
+    return replace(spec, parameters={**spec.parameters, "properties": properties})
 
 
 def _sound(call: LlmToolCall) -> tuple[LlmToolCall, str | None]:

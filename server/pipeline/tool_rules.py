@@ -62,6 +62,11 @@ class ToolRules:
         self._best: set[str] = set()
         self._texts: dict[str, str] = {}
 
+    @property
+    def found_ids(self) -> tuple[str, ...]:
+        """The memories that results of this turn named, in their order."""
+        return tuple(self._texts)
+
     def refusal(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Why the model may not make this call, as it is told; None when it may."""
         memory_ids = _memory_ids(arguments)

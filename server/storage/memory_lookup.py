@@ -15,8 +15,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage import jobs
 from server.storage.memories import PAGE, get_many, in_pages
-from server.storage.memory_records import Memory, MemoryCounts, MemoryFilter
-from server.storage.narrowing import memory_conditions
+from server.storage.memory_records import Memory, MemoryCounts, MemoryFilter, SourceFilter
+from server.storage.narrowing import memory_conditions, source_conditions
 from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallSourceRow, SegmentRow
 from server.storage.session_tables import SourceTurnRow, TurnRow
 from server.storage.words import entity_key
@@ -50,6 +50,21 @@ async def narrow(db: AsyncSession, wanted: MemoryFilter) -> list[str]:
     # One text instead of a row for each: a third of the time at 100,000.
     found: list[str] = json.loads((await db.exec(ids)).one())
     return found
+
+
+async def anything(db: AsyncSession, wanted: MemoryFilter, said: SourceFilter) -> bool:
+    """Whether a memory fulfils `wanted`, or the words of a user fulfil `said`; looks no further than the first."""
+    memory = select(col(RecallItemRow.memory_id)).where(memory_conditions(wanted)).limit(1)
+    if (await db.exec(memory)).first() is not None:
+        return True
+    source = SourceTurnRow
+    words = (
+        select(col(source.source_turn_id))
+        .join(TurnRow, col(TurnRow.turn_id) == col(source.turn_id))
+        .where(col(source.role) == "user", col(source.text) != "", source_conditions(said))
+        .limit(1)
+    )
+    return (await db.exec(words)).first() is not None
 
 
 async def pending_index(db: AsyncSession, limit: int) -> list[Memory]:

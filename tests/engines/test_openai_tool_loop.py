@@ -42,6 +42,9 @@ class Search:
     spec: Any = SEARCH
     asked: list[Mapping[str, Any]] = field(default_factory=list)
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         self.asked.append(arguments)
         if "query" not in arguments:

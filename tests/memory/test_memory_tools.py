@@ -111,7 +111,7 @@ class Search:
 
 async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
     search = Search(result(memory(1), loosened=("entities",)))
-    told = await SearchMemory(search).run(
+    told = await SearchMemory(search, something).run(
         {
             "query": " PC ",
             "entities": ["富士通", ""],
@@ -144,6 +144,10 @@ async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
     }
 
 
+async def something(asker):
+    return True
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -165,24 +169,24 @@ async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
 async def test_bad_arguments_of_a_search_are_told_so_that_they_can_be_put_right(arguments: dict[str, Any]) -> None:
     search = Search(result())
     with pytest.raises(RequestError) as raised:
-        await SearchMemory(search).run(arguments, ASKER)
+        await SearchMemory(search, something).run(arguments, ASKER)
     assert raised.value.code == "arguments_invalid"
     assert search.asked == []
 
 
 async def test_the_short_search_gives_the_same_fields_and_little_of_it() -> None:
     search = Search(result(*(memory(number, "短い。") for number in range(5))))
-    tool = SearchMemory(search, spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS)
+    tool = SearchMemory(search, something, spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS)
     assert tool.spec is SEARCH_MEMORY
     told = await tool.run({"query": "猫"}, ASKER)
     assert search.asked == [SearchArguments("猫", limit=3)]
-    assert set(told) == {"candidates", "ambiguous"}
+    assert set(told) == {"candidates"}, "that it is not ambiguous goes without saying"
     assert 1 <= len(told["candidates"]) <= 3
-    assert set(told["candidates"][0]) == {"memory_id", "topic", "summary", "occurred_at"}
-    nothing = await SearchMemory(Search(result()), spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS).run(
+    assert set(told["candidates"][0]) == {"memory_id", "summary", "occurred_at"}
+    nothing = await SearchMemory(Search(result()), something, spec=SEARCH_MEMORY, limits=SMALL_MODEL_LIMITS).run(
         {"query": "猫"}, ASKER
     )
-    assert nothing == {"candidates": [], "ambiguous": False, "note": "nothing found"}
+    assert nothing == {"candidates": [], "note": "nothing found"}
 
 
 def test_a_small_model_gets_little_and_every_entry_keeps_its_id() -> None:

@@ -38,7 +38,7 @@ async def test_what_was_said_is_found_by_its_meaning_in_another_session(home: Ho
         assert found["retrieval_score"] > 0.5, "by its vector"
         assert "words_only" not in told.get("searched", {})
         (brief,) = (await home.search(small=True))["candidates"]
-        assert set(brief) == {"memory_id", "topic", "summary", "occurred_at"}
+        assert set(brief) == {"memory_id", "summary", "occurred_at"}
         assert home.searches == ["found", "found"]
         status = await memory.status()
         assert (status["index"]["points"], status["index"]["problem"], status["pending"]) == (1, None, 0)

@@ -26,6 +26,9 @@ class Search:
 
     spec = ToolSpec("search_memory", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         return {"memories": []}
 
@@ -142,8 +145,8 @@ def test_a_call_where_no_tool_was_offered_is_no_answer():
     llm = FakeLlm(scripts=[call])
     played = play_turn(WORDS, llm=llm, tools=[Search()])
     assert played.result.error.code == "llm_no_reply"
-    assert len(llm.requests) == 6, "four rounds, the last word, and that once more"
-    assert [bool(request.tools) for request in llm.requests] == [True] * 4 + [False] * 2
+    assert len(llm.requests) == 3, "the one search of a small model, the last word, and that once more"
+    assert [bool(request.tools) for request in llm.requests] == [True, False, False]
 
 
 def test_words_before_a_call_are_not_part_of_the_answer():

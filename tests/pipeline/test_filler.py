@@ -36,6 +36,9 @@ class Search:
     def __init__(self, seconds=0.0):
         self.seconds = seconds
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         await asyncio.sleep(self.seconds)
         return {"candidates": []}

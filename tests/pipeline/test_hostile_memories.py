@@ -38,6 +38,9 @@ class Recording:
         self._result = result
         self._ran = ran
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         self._ran.append((self.spec.name, dict(arguments)))
         return self._result

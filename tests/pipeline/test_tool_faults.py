@@ -31,6 +31,9 @@ class Odd:
         self.given = given
         self.asked = []
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         self.asked.append(arguments)
         if isinstance(self.given, BaseException):
@@ -40,8 +43,9 @@ class Odd:
         return self.given
 
 
-def play(tool, *calls):
+def play(tool, *calls, small=True):
     llm = FakeLlm(scripts=[*(calls or (CALL,)), answer()])
+    llm.capabilities = replace(llm.capabilities, wants_examples=small)
     return play_turn(WORDS, llm=llm, tools=[tool]), llm
 
 
@@ -89,6 +93,9 @@ def test_memory_that_hangs_is_waited_for_a_bounded_time():
 class Slow(Odd):
     """Takes seconds."""
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         self.asked.append(arguments)
         await asyncio.sleep(self.given)
@@ -97,7 +104,7 @@ class Slow(Odd):
 
 def test_the_searches_of_a_turn_share_their_time():
     tool = Slow(0.75)
-    played, _ = play(tool, CALL, CALL, CALL, CALL)
+    played, _ = play(tool, CALL, CALL, CALL, CALL, small=False)
     assert_answered(played, errors=2)
     assert [is_error(call["result"]) for call in played.result.tool_calls] == [False, False, True, True]
     assert played.result.tool_calls[3]["result"] == {"error": UNREACHABLE}
@@ -123,6 +130,9 @@ def test_a_tool_that_changes_something_has_a_time_of_its_own():
 
 def test_a_tool_is_told_who_asks_and_what_was_said():
     class Told(Odd):
+        async def usable(self, asker):
+            return True
+
         async def run(self, arguments, asker):
             self.asked.append(asker)
             return {"candidates": []}
@@ -148,7 +158,11 @@ def test_the_memory_search_itself_says_what_is_wrong_with_its_arguments(argument
         raise AssertionError("not reached")
 
     call = [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")]
-    played, _ = play(SearchMemory(find), call)
+
+    async def something(asker):
+        return True
+
+    played, _ = play(SearchMemory(find, something), call)
     assert_answered(played, errors=1)
     assert "query" in played.result.tool_calls[0]["result"]["error"]
 
@@ -265,3 +279,83 @@ def test_a_second_try_runs_no_tool_twice():
     assert len(tool.asked) == 1
     assert llm.requests[1].messages == llm.requests[2].messages
     assert len(played.result.tool_calls) == 1
+
+
+# --- what is offered ---
+
+FOUND = {
+    "candidates": [{"memory_id": "mem_01KA0000000000000000000001", "summary": "三万円のPCを買った", "occurred_at": "x"}]
+}
+
+
+def memory_tool(name, result, use=True):
+    class Memory:
+        spec = ToolSpec(name, "…", {"type": "object", "properties": {"memory_id": {"type": "string"}}, "required": []})
+
+        def __init__(self):
+            self.asked = []
+
+        async def usable(self, asker):
+            if isinstance(use, Exception):
+                raise use
+            return use
+
+        async def run(self, arguments, asker):
+            self.asked.append(dict(arguments))
+            return result
+
+    return Memory()
+
+
+def calls(name, **arguments):
+    return [LlmToolCall(name, arguments), LlmDone("tool_calls")]
+
+
+def offered(llm):
+    return [[tool.name for tool in request.tools] for request in llm.requests]
+
+
+@pytest.mark.parametrize(
+    ("use", "names"), [(True, ["search_memory"]), (False, []), (StorageError("disk"), ["search_memory"])]
+)
+def test_a_tool_of_no_use_in_this_turn_is_not_offered_and_one_that_cannot_tell_is(use, names):
+    llm = FakeLlm(scripts=[answer()])
+    assert_answered(play_turn(WORDS, llm=llm, tools=[memory_tool("search_memory", FOUND, use)]), errors=0)
+    assert offered(llm) == [names]
+
+
+def test_a_small_model_reads_a_source_by_a_short_id_and_looks_up_once():
+    read = memory_tool("read_memory_source", {"turns": [{"text": "三万円だよ"}], "source_checked": True})
+    search = memory_tool("search_memory", FOUND)
+    llm = FakeLlm(scripts=[CALL, calls("read_memory_source", memory_id="m1"), answer()])
+    played = play_turn(WORDS, llm=llm, tools=[search, read])
+    assert_answered(played, errors=0)
+    assert offered(llm) == [["search_memory"], ["read_memory_source"], []]
+    assert llm.requests[1].tools[0].parameters["properties"]["memory_id"] == {"type": "string", "enum": ["m1"]}
+    assert '"memory_id":"m1"' in llm.requests[1].messages[-1].content
+    real = FOUND["candidates"][0]["memory_id"]
+    assert read.asked == [{"memory_id": real}]
+    assert played.result.memory == {"searched": True, "memory_ids": [real], "source_checked": True}
+    assert [call["arguments"] for call in played.result.tool_calls][1] == {"memory_id": real}
+
+
+def test_a_capable_model_reads_whole_ids_and_may_search_again():
+    read = memory_tool("read_memory_source", {"turns": [], "source_checked": False})
+    llm = FakeLlm(scripts=[CALL, answer()])
+    llm.capabilities = replace(llm.capabilities, wants_examples=False)
+    assert_answered(play_turn(WORDS, llm=llm, tools=[memory_tool("search_memory", FOUND), read]), errors=0)
+    assert offered(llm) == [["search_memory"], ["search_memory", "read_memory_source"]]
+    assert FOUND["candidates"][0]["memory_id"] in llm.requests[1].messages[-1].content
+
+
+def test_a_search_with_wrong_arguments_may_be_made_again_and_one_that_failed_may_not():
+    for error, again in ((RequestError("query must be a text"), True), (StorageError("disk"), False)):
+        llm = FakeLlm(scripts=[CALL, answer()])
+        tool = memory_tool("search_memory", FOUND)
+
+        async def fails(arguments, asker, error=error):
+            raise error
+
+        tool.run = fails
+        assert_answered(play_turn(WORDS, llm=llm, tools=[tool]), errors=1)
+        assert offered(llm) == [["search_memory"], ["search_memory"] if again else []]

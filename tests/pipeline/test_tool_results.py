@@ -74,6 +74,9 @@ class Fixed:
         self.spec = ToolSpec(name, "Does it.", {"type": "object", "properties": {}})
         self._result = result
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         if isinstance(self._result, Exception):
             raise self._result

@@ -260,6 +260,9 @@ class Weather:
     def __init__(self):
         self.asked = []
 
+    async def usable(self, asker):
+        return True
+
     async def run(self, arguments, asker):
         self.asked.append(arguments)
         if "place" not in arguments:
