@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from server.errors import BusyError, IndexLocked, IndexUnavailable, MemoryIndexError
+from server.errors import BusyError, MemoryIndexError
 from server.memory.index.base import MemoryIndex
 from server.memory.indexer import Indexer, Progress
 
@@ -21,6 +21,8 @@ UseIndex = Callable[[MemoryIndex | None], None]
 
 LOCAL_MEMORIES = 5_000
 """Above it `local` is slow, and the log and the doctor recommend another."""
+_LASTING = frozenset({"index_mismatch", "index_foreign", "index_invalid", "index_unauthorized"})
+"""Problems that only the owner can end."""
 _log = logging.getLogger(__name__)
 
 
@@ -59,9 +61,11 @@ class IndexAccess:
                 queued = await self._indexer.queue_all()
                 if queued:
                     _log.warning("the memory index is made anew (%s): %d memories wait", report.reason, queued)
-            elif not report.ended_cleanly:
+            elif not report.ended_cleanly or not await self._indexer.agrees_with(report.points):
                 queued, removed = await self._indexer.reconcile()
-                _log.warning("the memory index was not closed: %d memories wait, %d were removed", queued, removed)
+                if not report.ended_cleanly or queued or removed:
+                    why = "differs from the memories" if report.ended_cleanly else "was not closed"
+                    _log.warning("the memory index %s: %d memories wait, %d were removed", why, queued, removed)
         except MemoryIndexError as error:
             # It is open and can be searched; what is missing in it is seen at the next start.
             _log.error("the memory index could not be compared with the memories: %s", error.code)
@@ -74,11 +78,30 @@ class IndexAccess:
         return True
 
     async def try_again(self) -> bool:
-        """Open after all, when what kept it from being opened may have passed. True when it is open now."""
-        if self._index is None and isinstance(self.problem, IndexLocked | IndexUnavailable) and await self.open():
+        """Open after all, when what kept it from being opened may have passed; make anew one that was damaged while it
+        was open. True when it is open now and was not before.
+        """
+        if self._index is not None:
+            await self._close_damaged(self._index)
+        lasts = self.problem is not None and self.problem.code in _LASTING
+        if self._index is None and self.problem is not None and not lasts and await self.open():
             _log.info("the memory index can be used again")
             return True
         return False
+
+    async def _close_damaged(self, index: MemoryIndex) -> None:
+        try:
+            await index.count()
+            return
+        except MemoryIndexError as error:
+            # What only failed now is tried again by whoever asks.
+            if error.code not in ("index_damaged", "index_closed"):
+                return
+            problem = error
+        async with self._changing:
+            if self._index is index and not self._rebuilding:
+                self._tell(problem)
+                await self._close()
 
     async def rebuild(self, progress: Progress | None = None) -> int:
         """Make every vector anew, also with another model or backend than before; how many.
@@ -121,14 +144,17 @@ class IndexAccess:
     async def close(self) -> None:
         """Close it; safe to call twice and before `open`."""
         async with self._changing:
-            index, self._index = self._index, None
-            if index is None:
-                return
-            self._use(None)
-            try:
-                await index.close()
-            except MemoryIndexError as error:
-                _log.error("the memory index was not closed well: %s", error)
+            await self._close()
+
+    async def _close(self) -> None:
+        index, self._index = self._index, None
+        if index is None:
+            return
+        self._use(None)
+        try:
+            await index.close()
+        except MemoryIndexError as error:
+            _log.error("the memory index was not closed well: %s", error)
 
     def _take(self, index: MemoryIndex) -> None:
         self._index, self.problem = index, None

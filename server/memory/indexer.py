@@ -106,19 +106,29 @@ class Indexer:
         await index.delete(there - known)
         return Reconciled(queued, len(there - known))
 
+    async def agrees_with(self, points: int) -> bool:
+        """Whether so many points are what SQL says is indexed; quick, where `reconcile` is exact."""
+        async with self._databases.world(write=False) as db:
+            return (await memory_lookup.counts(db)).index_states.get("indexed", 0) == points
+
     async def _batches(self, total: int, progress: Progress | None) -> AsyncIterator[Sequence[IndexPoint]]:
         written = 0
         async for batch in self._pages():
             vectors = await self._embedding.embed_documents([memory_text(memory) for memory in batch])
             yield [index_point(memory, vector) for memory, vector in zip(batch, vectors, strict=True)]
             # Reached when they are written.
+            changed: list[Memory] = []
             async with self._databases.world() as db:
                 for memory in batch:
                     if await memories.mark_indexed(db, memory.memory_id, memory.revision):
                         await jobs.cancel(db, ["index"], memory.memory_id)
+                    else:
+                        changed.append(memory)
                 there = await memories.get_many(db, [memory.memory_id for memory in batch])
             forgotten = {one.memory_id for one in batch} - {one.memory_id for one in there if one.status != "forgotten"}
             await self._usable().delete(forgotten)
+            # One that was changed meanwhile may have been indexed in between: what was written now is older.
+            await self._queue([one.memory_id for one in changed if one.memory_id not in forgotten])
             written += len(batch)
             if progress is not None:
                 progress(written, total)

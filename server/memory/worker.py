@@ -244,7 +244,11 @@ class MemoryWorker:
 
     async def _do(self, job: Job) -> None:
         """One job to its end, or back in line when a turn, a lost lease or `close` comes in between."""
-        working = asyncio.ensure_future(self._work[job.kind](job))
+        work = self._work.get(job.kind)
+        if work is None:  # left while it was being leased
+            await self._give_back(job)
+            return
+        working = asyncio.ensure_future(work(job))
         watching: list[asyncio.Task[None]] = [asyncio.create_task(self._keep_lease(job))]
         if self._recipe.waits_for_turns and job.kind in self._recipe.yields:
             watching.append(asyncio.create_task(self._gate.wait_busy()))

@@ -148,7 +148,9 @@ class MemoryIndex(Protocol):
         """
 
     async def count(self) -> int:
-        """Points there are."""
+        """Points there are. Raises `IndexDamaged` when it cannot be trusted any more: its files were taken away,
+        or a call failed as only damage makes it fail. Closed and opened again, it is made anew.
+        """
 
     async def ids(self) -> set[str]:
         """The memory ids of all points."""

@@ -105,6 +105,7 @@ class EdgeIndex(EmbeddedIndex):
         finally:
             self._folder.finish_exchange()
             self._edge.load(self._folder.data)
+            self._folder.remember()
         return True
 
     async def _build(self, copy: Path) -> str:
@@ -197,6 +198,10 @@ class EdgeStore:
         if self._unflushed >= _FLUSH_POINTS:
             self._shard.flush()
             self._unflushed = 0
+
+    def is_broken_by(self, error: BaseException) -> bool:
+        # The engine tells no kinds apart, and after a panic or half a write nothing of it is certain.
+        return "No space left" not in str(error)
 
     def rank(self, vector: Samples, limit: int, only: Collection[str] | None, where: IndexFilter) -> list[IndexHit]:
         condition = edge_filter(where, None if only is None else point_ids(only))

@@ -65,6 +65,9 @@ class Store(Protocol):
     def settle(self) -> None:
         """Bring what was written to the disk."""
 
+    def is_broken_by(self, error: BaseException) -> bool:
+        """Whether a call that failed so shows damage, not what passes, as a full disk does."""
+
     def rank(self, vector: Samples, limit: int, only: Collection[str] | None, where: IndexFilter) -> list[IndexHit]: ...
 
     def count(self) -> int: ...
@@ -84,6 +87,7 @@ class EmbeddedIndex:
         self._store = store
         self._folder = IndexFolder(path, store.backend, fingerprint)
         self._executor: ThreadPoolExecutor | None = None
+        self._damage = ""
 
     async def open(self, *, discard: bool = False) -> OpenReport:
         """As `MemoryIndex.open`; a second one is refused (`index_invalid`)."""
@@ -101,6 +105,7 @@ class EmbeddedIndex:
 
     async def upsert(self, points: Sequence[IndexPoint]) -> None:
         ready = await self._call(checked_points, points, self.fingerprint.dimensions)
+        await self._call(self._refuse_damaged)
         for start in range(0, len(ready), self._store.write_batch):
             await self._call(self._store.write, ready[start : start + self._store.write_batch])
         if ready:
@@ -122,7 +127,7 @@ class EmbeddedIndex:
         return await self._call(self._store.rank, query, checked_limit(limit), only, where)
 
     async def count(self) -> int:
-        return await self._call(self._store.count)
+        return await self._call(self._count)
 
     async def ids(self) -> set[str]:
         return await self._call(self._store.ids)
@@ -171,19 +176,46 @@ class EmbeddedIndex:
         if mark.points not in (None, points):
             raise IndexDamaged(f"it holds {points} points, and held {mark.points}")
         self._folder.write_mark(None)
+        self._opened()
         return OpenReport(points, ended_cleanly=mark.points is not None)
 
     def _begin(self) -> None:
-        self._store.close()
+        try:
+            self._store.close()
+        except BaseException as error:
+            # What it could not write is removed next.
+            if not is_library_failure(error):
+                raise
         self._folder.begin()
         self._store.create(self._folder.data)
         self._folder.write_mark(None)
+        self._opened()
+
+    def _opened(self) -> None:
+        self._damage = ""
+        self._folder.remember()
+
+    def _refuse_damaged(self) -> None:
+        damage = self._damage
+        if not damage and not self._folder.is_here():
+            damage = "its folder was taken away or replaced while it was open"
+        if damage:
+            raise IndexDamaged(
+                f"The memory index {self._folder.path} cannot be used: {damage}.",
+                hint="It is made anew by itself within a minute; until then words are searched. If this comes again, "
+                "check the disk.",
+            )
+
+    def _count(self) -> int:
+        points = self._store.count()
+        self._refuse_damaged()
+        return points
 
     def _end(self) -> None:
         try:
             points = None
             with suppress(MemoryIndexError):  # not open, or damaged meanwhile: the mark keeps saying so
-                points = self._guarded(self._store.count)
+                points = self._guarded(self._count)
             self._store.close()
             if points is not None:
                 self._folder.write_mark(points)
@@ -204,7 +236,10 @@ class EmbeddedIndex:
         except BaseException as error:
             if not is_library_failure(error):
                 raise
-            raise self._folder.failed(error) from error
+            failure = self._folder.failed(error)
+            if self._store.is_broken_by(error):
+                self._damage = failure.message
+            raise failure from error
 
     # --- the thread ---
 

@@ -51,6 +51,7 @@ class IndexFolder:
         self._backend = backend
         self._fingerprint = fingerprint
         self._pid_file = path.with_name(f"{path.name}.pid")
+        self._opened_data: tuple[int, int] | None = None
         self._old_data = path / "data.old"
         self._dropped = path.with_name(f"{path.name}.dropped")
         # Not thread-local: it is taken on the index's thread and may be given back on another one.
@@ -114,6 +115,14 @@ class IndexFolder:
                 f"{self.path} was written by the backend {mark.backend}, not {self._backend}.",
                 hint="Rebuild the index to move it; until then words are searched.",
             )
+
+    def remember(self) -> None:
+        """The library has opened `data` as it is now."""
+        self._opened_data = _identity(self.data)
+
+    def is_here(self) -> bool:
+        """Whether `data` is still the folder that the library has open: nobody has taken it away or replaced it."""
+        return self._opened_data is not None and _identity(self.data) == self._opened_data
 
     def write_mark(self, points: int | None, *, made: bool = True) -> None:
         """Write the mark whole or not at all. `points`: None while the index is open."""
@@ -198,6 +207,14 @@ class IndexFolder:
         with suppress(OSError, ValueError):
             return int(self._pid_file.read_text(encoding="ascii"))
         return None
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def mismatch(where: str, found: EmbeddingFingerprint, wanted: EmbeddingFingerprint) -> IndexMismatch:

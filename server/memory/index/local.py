@@ -25,6 +25,10 @@ from server.memory.index.matrix import VectorMatrix
 
 COLLECTION = "memories"
 STORAGE = Path("collection") / COLLECTION / "storage.sqlite"
+_DAMAGE = frozenset(
+    # The last three: a file that was emptied, replaced or cut beneath an open connection.
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
+)
 _POINT = ("qdrant_client.http.models.models", "PointStruct")
 
 
@@ -107,6 +111,10 @@ class LocalStore:
             # With synchronous NORMAL a power cut could take the last commits; a checkpoint brings them to the disk. It
             # also empties the log, in which what was deleted would still stand.
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def is_broken_by(self, error: BaseException) -> bool:
+        primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        return isinstance(error, sqlite3.Error) and primary in _DAMAGE
 
     def rank(self, vector: Samples, limit: int, only: Collection[str] | None, where: IndexFilter) -> list[IndexHit]:
         self._opened()
