@@ -107,7 +107,7 @@ def test_all_runs_every_soak_even_after_one_that_broke(
 
     monkeypatch.setattr(script.importlib, "import_module", find)
     assert script.main(["all", "--seed", "4"]) == status
-    assert ran == [("requests", 10_000, 4), ("concurrency", 200, 4), ("faults", 200, 4)]
+    assert ran == [("requests", 10_000, 4), ("concurrency", 200, 4), ("faults", 200, 4), ("kills", 100, 4)]
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["requests", "--count", "0"], ["requests", "--count", "many"]])

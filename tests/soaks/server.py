@@ -30,6 +30,7 @@ from server.run_file import read_run_file
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, fake_engines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+ARGUMENTS = ("serve", "--port", "0")
 PLAIN_ENGINES = "tests.soaks.server:plain_engines"
 
 
@@ -71,16 +72,19 @@ class SoakServer:
             "SOAK_TASKS": str(self._tasks_path),
             **(env or {}),
         }
+        self.process = self._launch(environment)
+        self.url = self.token = ""
+
+    def _launch(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.soaks.server", "serve", "--port", "0"],
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.soaks.server", *ARGUMENTS],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self.url = self.token = ""
 
     def __enter__(self) -> SoakServer:
         try:
