@@ -137,15 +137,8 @@ def _conversation(read: Mapping[str, Any]) -> Conversation:
     def fact(one: Mapping[str, Any]) -> Fact:
         days = one["days"] and tuple(dt.date.fromisoformat(day) for day in one["days"])
         keys = tuple(tuple(group) for group in one["keys"])
-        return Fact(
-            one["memory_type"],
-            one["exchange"] - 1,
-            one["optional"],
-            keys,
-            tuple(one["numbers"]),
-            days,
-            one["corrected"],
-        )
+        where = one["exchange"] - 1
+        return Fact(one["memory_type"], where, one["optional"], keys, tuple(one["numbers"]), days, one["corrected"])
 
     at = dt.datetime.fromisoformat(read["said_at"])
     return Conversation(read["id"], read["language"], at, tuple(read["exchanges"]), tuple(map(fact, read["facts"])))
