@@ -31,7 +31,7 @@ from server.errors import NotFoundError, StackChanError
 from server.memory.owner import MemoryOwner
 from server.memory.service import LongTermMemory, MemoryFigures
 from server.memory.tools import TOOL_NAMES
-from server.persona import Persona, find_persona
+from server.persona import Persona, own_persona
 from server.start import Parts, Readiness, start
 from server.storage.backup import Archive, make_archive
 
@@ -129,7 +129,7 @@ def create_app(
     def backup() -> AbstractAsyncContextManager[Archive]:
         if app.state.service is None:
             raise not_ready(readiness.error)
-        path = find_persona(settings.data_dir, settings.persona_path)
+        path = own_persona(settings.data_dir, settings.persona_path)
         return make_archive(settings.data_dir, persona_path=path, server_version=__version__, now=clock())
 
     @app.middleware("http")
@@ -155,7 +155,7 @@ def create_app(
     app.add_middleware(CountAnswers, metrics=metrics)
     app.add_middleware(WholeAnswers)
     install_problem_handlers(app)
-    app.include_router(health_router(readiness, __version__))
+    app.include_router(health_router(readiness, __version__, owner_only))
     app.include_router(metrics_router(metrics, owner_only))
     app.include_router(memory_router(memory_owner, owner_only, backup=backup, version=__version__))
     app.state.turn_service = service

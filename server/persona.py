@@ -97,11 +97,16 @@ class Persona:
 
 def find_persona(data_dir: Path, persona_path: Path | None = None) -> Path:
     """The persona file to use: the one set, else the owner's in `data_dir`, else the one that comes with the server."""
+    return own_persona(data_dir, persona_path) or default_persona_path()
+
+
+def own_persona(data_dir: Path, persona_path: Path | None = None) -> Path | None:
+    """The file that `find_persona` finds, unless it is the one that comes with the server."""
     if persona_path is not None:
         return persona_path
     own = data_dir / PERSONA_NAME
     # A link that leads nowhere is a mistake to be told, not a persona to be passed over.
-    return own if own.exists() or own.is_symlink() else default_persona_path()
+    return own if own.exists() or own.is_symlink() else None
 
 
 def default_persona_path() -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 import server.persona
 from server.errors import ConfigError
-from server.persona import Persona, PersonaId, default_persona_path, find_persona, load_persona
+from server.persona import Persona, PersonaId, default_persona_path, find_persona, load_persona, own_persona
 
 pytestmark = pytest.mark.unit
 
@@ -250,9 +250,10 @@ def test_path_that_is_a_folder(tmp_path: Path) -> None:
 
 def test_search_order_is_setting_then_data_folder_then_default(tmp_path: Path) -> None:
     assert find_persona(tmp_path) == default_persona_path()
+    assert own_persona(tmp_path) is None
     own = tmp_path / "persona.yaml"
     own.write_text(GOOD, encoding="utf-8")
-    assert find_persona(tmp_path) == own
+    assert find_persona(tmp_path) == own_persona(tmp_path) == own
     assert find_persona(tmp_path, Path("/else/where.yaml")) == Path("/else/where.yaml")
 
 

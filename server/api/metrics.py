@@ -41,9 +41,10 @@ _log = logging.getLogger(__name__)
 
 OTHER = "other"
 OUTCOMES = ("ok", "no_speech", "failed", "interrupted")
-STAGES = ("receive", "queued", "vad", "asr", "llm", "tool", "tts")
+STAGES = ("receive", "queued", "vad", "asr", "llm", "tool", "filler", "tts")
 DROP_REASONS = get_args(Reason)
 APOLOGIES = ("clip", "live", "none")
+FILLERS = ("clip", "face")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BUCKETS_SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 15, 20, 30, 60)
 SEARCH_OUTCOMES = get_args(SearchOutcome)
@@ -63,6 +64,7 @@ _FURTHER_CODES = (
     "llm_timeout",
     "llm_unauthorized",
     "llm_unreachable",
+    "stopping",
     "storage_full",
     "tts_timeout",
     "vad_timeout",
@@ -111,6 +113,8 @@ class Metrics:
         self._unknown_ids = self._counter("unknown_ids", "Ids that the persona does not have.", "kind")
         self._asr_dropped = self._counter("asr_dropped", "Transcripts not taken for speech.", "reason")
         self._apologies = self._counter("apologies", "Apologies for a failed turn: how they were spoken.", "how")
+        self._fillers = self._counter("fillers", "Waits for an answer that were filled: how.", "how")
+        self._tool_refusals = self._counter("tool_refusals", "Tool calls that the rules did not let through.")
         self._searches = self._counter("memory_searches", "Searches of memory by the model.", "outcome")
         self._search_seconds = Histogram(
             "stackchan_memory_search_seconds",
@@ -199,6 +203,9 @@ class Metrics:
             self._asr_dropped.labels(_known(facts.asr_dropped, DROP_REASONS)).inc()
         if facts.apology is not None:
             self._apologies.labels(_known(facts.apology, APOLOGIES)).inc()
+        if facts.filler is not None:
+            self._fillers.labels(_known(facts.filler, FILLERS)).inc()
+        self._tool_refusals.inc(facts.tool_refusals)
 
     def count_answer(self, route: str, method: str, status: int) -> None:
         """`route`: its template, never the path that was asked for."""
@@ -222,6 +229,8 @@ class Metrics:
             self._asr_dropped.labels(reason)
         for how in APOLOGIES:
             self._apologies.labels(how)
+        for how in FILLERS:
+            self._fillers.labels(how)
         for outcome in SEARCH_OUTCOMES:
             self._searches.labels(outcome)
         self._show_memory(MemoryFigures({}, {}, pending=0, parked=0, corrected=0, index_usable=True))

@@ -24,7 +24,7 @@ from server.commands.terminal import Terminal, own_command
 from server.commands.work_progress import MEGABYTES, work_progress
 from server.config import Settings, load_settings
 from server.errors import StorageError
-from server.persona import find_persona
+from server.persona import own_persona
 from server.run_file import hold_data_dir, read_run_file
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _archive(settings: Settings, terminal: Terminal) -> Iterator[Iterator[bytes]
     require_memory(settings)
     with hold_data_dir(settings.data_dir), asyncio.Runner() as runner:
         clear_leftovers(settings.data_dir)
-        persona = find_persona(settings.data_dir, settings.persona_path)
+        persona = own_persona(settings.data_dir, settings.persona_path)
         held = AsyncExitStack()
         copying = make_archive(
             settings.data_dir, persona_path=persona, server_version=__version__, now=datetime.now(UTC)

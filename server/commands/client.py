@@ -187,6 +187,8 @@ class ServerClient:
                 self._wait(0.25, "The server is about to listen…")
                 continue
             refusal = _refusal(response)
+            if refusal.code == "start_failed":
+                self._raise_if_start_failed()  # with this token it may say why
             if refusal.code != "starting":
                 raise refusal
             if waited >= START_WAIT_SECONDS:

@@ -26,6 +26,7 @@ from server.commands.models import model_state, needed_model_ids
 from server.commands.terminal import own_command
 from server.config import Settings
 from server.errors import StackChanError
+from server.pipeline.trace_facts import mapping
 from server.run_file import RunFile, read_run_file
 
 State = Literal["ok", "info", "warn", "fail"]
@@ -254,9 +255,13 @@ def check_hub(transport_timeout_seconds: float = 3.0) -> Finding:
 def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Finding:
     who = f"process {run.pid} at {run.url}"
     try:
-        with httpx2.Client(base_url=run.url, timeout=5.0, trust_env=False, transport=transport) as client:
-            health = _mapping(client.get("/healthz").json())
-            ready = _mapping(client.get("/readyz").json())
+        # Without the token it does not say why it could not start.
+        headers = {"Authorization": f"Bearer {run.token}"}
+        with httpx2.Client(
+            base_url=run.url, headers=headers, timeout=5.0, trust_env=False, transport=transport
+        ) as client:
+            health = mapping(client.get("/healthz").json())
+            ready = mapping(client.get("/readyz").json())
     except (httpx2.TransportError, httpx2.InvalidURL, ValueError):
         return Finding(
             "Server", "fail", f"{who} does not answer", f"Stop it (kill {run.pid}), then: {own_command()} serve"
@@ -264,7 +269,7 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
     version, state = health.get("version"), ready.get("status")
     detail = f"{who}, version {version}, {state}"
     if state == "failed":
-        error = _mapping(ready.get("error"))
+        error = mapping(ready.get("error"))
         todo = f"Stop it (kill {run.pid}), put this right, start it again"
         return Finding("Server", "fail", f"{detail}: {error.get('message', '')}", todo)
     if version != __version__:
@@ -288,7 +293,7 @@ def _beginning(answer: httpx2.Response) -> bytes:
 def _listed_models(body: bytes) -> list[str] | None:
     """The names in an endpoint's list of models; None when it is no such list."""
     try:
-        listed = _mapping(json.loads(body)).get("data")
+        listed = mapping(json.loads(body)).get("data")
     except (ValueError, RecursionError):
         return None
     if not isinstance(listed, list):
@@ -303,10 +308,6 @@ def _correct(problem: StackChanError) -> str:
 
 def _family(host: str) -> int:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
 
 
 _MODEL_STATES = {

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from server.commands.terminal import Terminal, own_command, printable, printable_line
+from server.pipeline.trace_facts import mapping
 
 Answer = Mapping[str, Any]
 _DAY, _MINUTE = "%Y-%m-%d", "%Y-%m-%d %H:%M"
@@ -25,9 +26,9 @@ _LOCAL_MEMORIES = 5_000
 
 def show_status(status: Answer, terminal: Terminal) -> None:
     """Every figure, then what needs a hand."""
-    memories, index = _mapping(status.get("memories")), _mapping(status.get("index"))
-    problem = _mapping(index.get("problem"))
-    parked = [_mapping(job) for job in _list(status.get("parked"))]
+    memories, index = mapping(status.get("memories")), mapping(status.get("index"))
+    problem = mapping(index.get("problem"))
+    parked = [mapping(job) for job in _list(status.get("parked"))]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -54,7 +55,7 @@ def show_status(status: Answer, terminal: Terminal) -> None:
 
 def show_found(answer: Answer, terminal: Terminal) -> None:
     """What was found, best first, or the newest; a block each."""
-    memories = [_mapping(memory) for memory in _list(answer.get("memories"))]
+    memories = [mapping(memory) for memory in _list(answer.get("memories"))]
     for number, memory in enumerate(memories, start=1):
         show_headline(memory, terminal, number=number)
     if not memories:
@@ -62,7 +63,7 @@ def show_found(answer: Answer, terminal: Terminal) -> None:
     if said := _list(answer.get("not_yet_taken_in")):
         terminal.say("Said, and not in any memory yet / まだ記憶になっていない発言", style="bold")
         show_sources(said, terminal)
-    searched = _mapping(answer.get("searched"))
+    searched = mapping(answer.get("searched"))
     if why := searched.get("words_only"):
         terminal.note(
             f"Found by words alone, without meaning ({_line(why)}). / 言葉だけで検索しました。", style="yellow"
@@ -121,14 +122,14 @@ def show_memory(memory: Answer, terminal: Terminal) -> None:
             terminal.say("")
             terminal.say(title, style="bold")
             for version in versions:
-                show_headline(_mapping(version), terminal)
+                show_headline(mapping(version), terminal)
 
 
 def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
     """Exact words with date and speaker; long ones keep their line ends."""
     if not sources:
         terminal.say("  (none: they were forgotten, or it was written by hand / なし)", style="dim")
-    for turn in map(_mapping, sources):
+    for turn in map(mapping, sources):
         who = _line(turn.get("speaker_id")) or _line(turn.get("role"))
         line = Text().append(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
         line.append(f"{who}: ", style="bold")
@@ -142,19 +143,19 @@ def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
 def show_audit(audit: Answer, terminal: Terminal) -> None:
     """Counts, then the sampled segments: kept and left out, each with its exact words."""
     for title, key in (("Segments", "segments"), ("Memories by type", "memories_by_type")):
-        tally = _mapping(audit.get(key))
+        tally = mapping(audit.get(key))
         told = ", ".join(f"{_count(tally[one])} {_line(one)}" for one in tally)
         terminal.say(f"{title}: {told or 'none'}")
     if isinstance(share := audit.get("filler_share"), int | float):
         terminal.say(f"Left out as filler / 雑談の割合: {share:.0%}")
     for key, title in (("kept", "Kept / 覚えたこと"), ("filler", "Left out / 覚えなかったこと")):
-        segments = [_mapping(one) for one in _list(audit.get(key))]
+        segments = [mapping(one) for one in _list(audit.get(key))]
         terminal.say("")
         terminal.say(f"{title} ({len(segments)})", style="bold")
         for segment in segments:
             terminal.say("")
             for memory in _list(segment.get("memories")):
-                show_headline(_mapping(memory), terminal)
+                show_headline(mapping(memory), terminal)
             show_sources(_list(segment.get("said")), terminal)
 
 
@@ -213,7 +214,3 @@ def _count(value: object) -> str:
 
 def _list(value: object) -> Sequence[Any]:
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
-
-
-def _mapping(value: object) -> Answer:
-    return value if isinstance(value, Mapping) else {}

@@ -253,26 +253,27 @@ class TurnRunner:
                 await self._journal.started(turn)
             return await self._controller.run(turn, request, pass_on, trace)
         except asyncio.CancelledError:
-            await self._abandon(turn, stopping(), trace)
+            await self._abandon(turn, request, stopping(), trace)
             raise
         except StackChanError as error:
             if isinstance(error, StorageError):
                 _log.error("the turn could not be stored: %s", error.code, extra=error_fields(error))
-            await self._abandon(turn, error, trace)
+            await self._abandon(turn, request, error, trace)
             raise
         except GeneratorExit:  # the loop is gone: nothing can be stored any more, the next start closes the turn
             raise
         except BaseException as error:
             _log.exception("the turn ended on a defect")
             defect = StackChanError("Something went wrong inside the server.", code="internal")
-            await self._abandon(turn, defect, trace)
+            await self._abandon(turn, request, defect, trace)
             if not isinstance(error, Exception):
                 raise  # somebody wants the process to end
             raise defect from error
         finally:
             started.progress.end()
 
-    async def _abandon(self, turn: OpenTurn, error: StackChanError, trace: TurnTrace) -> None:
+    async def _abandon(self, turn: OpenTurn, request: TurnRequest, error: StackChanError, trace: TurnTrace) -> None:
+        self._controller.torn(turn, request, error, trace)
         try:
             await self._journal.abandon(turn, error, self._clock(), trace.as_dict())
         except StackChanError as again:

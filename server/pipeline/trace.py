@@ -32,6 +32,8 @@ class TurnTrace:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    told: bool = False
+    """Whether the observers of turns know of this one's end."""
     _started: float = field(init=False)
 
     def __post_init__(self) -> None:

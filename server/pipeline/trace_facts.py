@@ -37,6 +37,10 @@ class TraceFacts:
     """How many ids of each kind (`emotion`, `action`) the persona does not have."""
     asr_dropped: str | None
     apology: str | None
+    filler: str | None
+    """How the wait for an answer was shown (`clip`, `face`); None: it was not."""
+    tool_refusals: int
+    """Calls of tools that the server's rules did not let through."""
     llm_error: str | None
     """Code of the error that cut an answer short whose beginning was spoken."""
 
@@ -72,6 +76,8 @@ def read_trace(trace: Mapping[str, Any]) -> TraceFacts:
         unknown_ids=unknown,
         asr_dropped=_text(trace.get("asr_dropped")),
         apology=_text(trace.get("apology")),
+        filler=_text(trace.get("filler")),
+        tool_refusals=_count(trace.get("tool_refusals")),
         llm_error=_text(trace.get("llm_error")),
     )
 

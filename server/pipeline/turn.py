@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from server.engines.base import Engines
 from server.errors import StackChanError, StorageError
@@ -22,7 +21,7 @@ from server.persona import Persona
 from server.pipeline.bounded import bounded
 from server.pipeline.clips import VoiceClips
 from server.pipeline.parts import AfterTurn, Emit, HotWords, Journal, KeepRecording, TurnSettings
-from server.pipeline.request import OpenTurn, TurnObserver, TurnRequest, TurnResult
+from server.pipeline.request import OpenTurn, TurnError, TurnObserver, TurnRequest, TurnResult
 from server.pipeline.run import TurnRun
 from server.pipeline.thinking import Thinker
 from server.pipeline.tool_loop import Tool
@@ -132,17 +131,32 @@ class TurnController:
             result = await run.apologize(StackChanError(f"{type(error).__name__} in the turn.", code="internal"))
         trace.mark("done")
         result = replace(result, latency_ms=trace.latency_ms())
-        stored = trace.as_dict()
-        await self._journal.ended(turn, result, stored, self._clock())
-        self._tell(request, result, stored)
+        await self._journal.ended(turn, result, trace.as_dict(), self._clock())
+        self._tell(request, result, trace)
         await run.device.move("idle")
         await run.device.emit(TurnEnded(turn.turn_id, result.outcome or "failed"))
         return result
 
-    def _tell(self, request: TurnRequest, result: TurnResult, trace: Mapping[str, Any]) -> None:
+    def torn(self, turn: OpenTurn, request: TurnRequest, error: StackChanError, trace: TurnTrace) -> None:
+        """Tell the observers of a turn that was not taken to its end, unless they know of it."""
+        if trace.told:
+            return
+        result = TurnResult(
+            turn_id=turn.turn_id,
+            session_id=turn.session_id,
+            status="failed",
+            outcome="failed",
+            latency_ms=trace.latency_ms(),
+            error=TurnError(error.code, error.message, error.retryable),
+        )
+        self._tell(request, result, trace)
+
+    def _tell(self, request: TurnRequest, result: TurnResult, trace: TurnTrace) -> None:
+        trace.told = True
+        facts = trace.as_dict()
         for observe in self._observers:
             try:
-                observe(request, result, trace)
+                observe(request, result, facts)
             except Exception as error:  # the turn is over; who looks on must not undo that
                 _log.error("an observer of turns failed", exc_info=error)
 

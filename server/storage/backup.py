@@ -114,7 +114,8 @@ async def make_archive(
 ) -> AsyncIterator[Archive]:
     """Copy everything, beside a server that runs on it; the copy is there until the block ends.
 
-    `persona_path`: the persona in use; None: none is put in. Raises `StorageError`: `storage_full`, `storage_failed`.
+    `persona_path`: the owner's own persona; None: none is put in, and who restores it has the server's. Raises
+    `StorageError`: `storage_full`, `storage_failed`.
     """
     with disk_errors(data_dir):
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f"{PARTIAL}{os.getpid()}-", dir=data_dir))

@@ -36,6 +36,8 @@ TRACE: Mapping[str, Any] = {
     "asr_dropped": "repetition",
     "apology": "clip",
     "llm_error": "llm_cut",
+    "filler": "face",
+    "tool_refusals": 2,
 }
 
 
@@ -107,11 +109,17 @@ def test_what_went_wrong_is_counted_under_known_names_only() -> None:
     assert value(metrics, "unknown_ids_total", kind="other") == 1
     assert value(metrics, "asr_dropped_total", reason="repetition") == 1
     assert value(metrics, "apologies_total", how="clip") == 1
+    assert value(metrics, "fillers_total", how="face") == 1
+    assert value(metrics, "tool_refusals_total") == 2
 
-    made_up = observed({"asr_dropped": SECRET, "apology": SECRET}, result(error=TurnError(SECRET, "", False)))
+    made_up = observed(
+        {"asr_dropped": SECRET, "apology": SECRET, "filler": SECRET}, result(error=TurnError(SECRET, "", False))
+    )
     assert value(made_up, "turn_errors_total", code="other") == 1
     assert value(made_up, "asr_dropped_total", reason="other") == 1
     assert value(made_up, "apologies_total", how="other") == 1
+    assert value(made_up, "fillers_total", how="other") == 1
+    assert value(made_up, "tool_refusals_total") == 0
 
 
 @pytest.mark.parametrize(
@@ -123,6 +131,7 @@ def test_what_went_wrong_is_counted_under_known_names_only() -> None:
         {"spans": [{"name": "llm", "start_ms": float("nan"), "end_ms": 1}, {"name": "llm", "start_ms": True}]},
         {"marks": {"first_token": "soon", "first_audio": -1, "first_clause": float("inf"), 3: 4}},
         {"llm": {"calls": -1, "prompt_tokens": "many", "cached_tokens": 1.5, "completion_tokens": True}},
+        {"filler": ["clip"], "tool_refusals": "two"},
         {"llm_retries": -2, "asr_dropped": 5, "apology": ["clip"], "llm_error": "", "unknown_ids": "fly"},
     ],
 )

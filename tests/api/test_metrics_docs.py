@@ -11,6 +11,7 @@ import pytest
 from server.api.metrics import (
     APOLOGIES,
     DROP_REASONS,
+    FILLERS,
     MEMORY_STATUSES,
     OUTCOMES,
     SEARCH_OUTCOMES,
@@ -54,6 +55,7 @@ def test_the_table_is_the_registry() -> None:
         ("`stage`", STAGES),
         ("`reason`", DROP_REASONS),
         ("`how`", APOLOGIES),
+        ("`how` of fillers", FILLERS),
         ("`outcome` of searches", SEARCH_OUTCOMES),
         ("`status` of memories", MEMORY_STATUSES),
         ("`result` of segments", SEGMENT_RESULTS),

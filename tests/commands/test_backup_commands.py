@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from server.persona import default_persona_path
 from server.run_file import hold_data_dir
 from tests.commands.conftest import Cli
 from tests.commands.memory_house import PC, SECRET, TEA, WordsEmbedding, fill, use_embedding
@@ -120,6 +121,16 @@ def test_a_backup_holds_the_databases_and_no_token(cli: Cli, house: Path, tmp_pa
     assert {"server.sqlite", "worlds/home/session.sqlite"} <= set(held)
     assert token.encode() not in file.read_bytes()
     assert [name for name in names(house) if "backup" in name] == []
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_only_an_own_persona_goes_along(cli: Cli, house: Path, tmp_path: Path, own: bool) -> None:
+    if own:
+        (house / "persona.yaml").write_bytes(default_persona_path().read_bytes())
+    file = tmp_path / "out.tar"
+    assert cli("backup", str(file)).code == 0
+    with tarfile.open(file) as tar:
+        assert ("persona.yaml" in tar.getnames()) is own
 
 
 def test_without_a_memory_there_is_nothing_to_back_up(cli: Cli, data_dir: Path, tmp_path: Path) -> None:

@@ -158,9 +158,10 @@ def test_it_waits_for_a_server_that_starts(cli: Cli, data_dir: Path) -> None:
     assert "loading its models" in done.err
 
 
-def test_a_server_that_could_not_start_says_why(cli: Cli, data_dir: Path) -> None:
+@pytest.mark.parametrize("refused", [starting(), refusal(503, "start_failed", "The server could not start.")])
+def test_a_server_that_could_not_start_says_why(cli: Cli, data_dir: Path, refused: Reply) -> None:
     failed = {"status": "failed", "error": {"code": "model_missing", "message": "The voice is missing."}}
-    with TurnServer(starting(), ready=failed) as server:
+    with TurnServer(refused, ready=failed) as server:
         server.announce(data_dir)
         done = cli("talk", "hi")
 

@@ -141,7 +141,10 @@ class TurnServer:
                 if path == "/healthz":
                     self._send(Reply(200, {"status": "ok", "version": __version__}))
                 elif path == "/readyz":
-                    self._send(Reply(200 if owner.ready["status"] == "ready" else 503, owner.ready))
+                    ready = owner.ready
+                    if self.headers.get("Authorization") != f"Bearer {TOKEN}" and "error" in ready:
+                        ready = {**ready, "error": {"code": "start_failed", "message": "The server could not start."}}
+                    self._send(Reply(200 if ready["status"] == "ready" else 503, ready))
                 elif path.endswith("/trace") and owner.trace is not None:
                     self._send(Reply(200, {"turn_id": 384, "trace": owner.trace}))
                 elif path.endswith("/audio") and owner.sound is None:

@@ -240,6 +240,7 @@ async def test_a_turn_ending_on_a_defect_is_closed_and_the_next_one_runs(serve, 
     assert code(refused) == (500, "internal")
     assert (turn["status"], turn["error"]["code"]) == ("failed", "internal")
     assert after.status_code == 200
+    assert (turns_counted(live, "failed"), turns_counted(live, "ok")) == (1, 1)
 
 
 async def test_many_uploads_are_decoded_two_at_a_time(serve, monkeypatch):
@@ -302,9 +303,16 @@ async def test_a_stop_ends_what_waits_and_lets_what_runs_finish(serve):
         assert again == seen
 
 
-async def test_a_turn_that_a_stop_cuts_off_is_stored_as_such(serve, monkeypatch):
+def turns_counted(live, outcome):
+    return live.app.state.metrics.registry.get_sample_value(
+        "stackchan_turns_total", {"outcome": outcome, "input": "text"}
+    )
+
+
+async def test_a_turn_that_a_stop_cuts_off_is_stored_counted_and_logged_as_such(serve, monkeypatch, caplog):
     monkeypatch.setattr("server.start._GRACE_SECONDS", 0.2)
     gate = asyncio.Event()
+    caplog.set_level("INFO", logger="server.pipeline.turn_log")
     async with serve(llm=FakeLlm(scripts=[[LlmText('{"emotion"'), gate]])) as live:
         turn = (await say(live, "desk", "左を見て")).json()
         await eventually(lambda: live.engines.llm.requests)
@@ -317,3 +325,8 @@ async def test_a_turn_that_a_stop_cuts_off_is_stored_as_such(serve, monkeypatch)
     assert all(span["end_ms"] >= span["start_ms"] for span in trace["spans"])
     assert list(trace["marks"]) == ["words_stored", "first_token"]
     assert (trace["llm"]["calls"], trace["error"]) == (1, {"code": "stopping", "retryable": True})
+    assert (turns_counted(live, "failed"), turns_counted(live, "ok")) == (1, 0)
+    errors = live.app.state.metrics.registry.get_sample_value("stackchan_turn_errors_total", {"code": "stopping"})
+    assert errors == 1
+    (line,) = [record for record in caplog.records if record.name == "server.pipeline.turn_log"]
+    assert (line.outcome, line.code) == ("failed", "stopping")

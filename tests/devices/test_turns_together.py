@@ -104,14 +104,22 @@ async def test_while_models_load_the_server_says_so(serve):
 
 async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serve):
     asr = FakeAsr()
-    asr.start_error = AsrError("no model here")
+    asr.start_error = AsrError("no model here", hint="Look in /home/robot.")
     async with serve(asr=asr) as live:
         ready = await live.client.get("/readyz")
+        guess = await live.client.get("/readyz", headers={"Authorization": "Bearer guess"})
+        nobody = await live.client.get("/readyz", headers={"Authorization": ""})
         turn = await live.client.post("/v1/turns", json={"text": "hi"})
     assert ready.json() == {
         "status": "failed",
-        "error": {"code": "asr_failed", "message": "no model here", "hint": None},
+        "error": {"code": "asr_failed", "message": "no model here", "hint": "Look in /home/robot."},
     }
+    for stranger in (guess, nobody):
+        assert stranger.status_code == 503
+        assert stranger.json()["error"]["code"] == "asr_failed"
+        assert "no model here" not in stranger.text
+        assert "/home" not in stranger.text
+        assert "stackchan doctor" in stranger.json()["error"]["hint"]
     assert code(turn) == (503, "start_failed")
     assert "retry-after" not in turn.headers
     assert "no model here" not in turn.text, "who asks is not known yet"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,9 +12,16 @@ from typing import Any, cast
 import pytest
 
 from server.errors import StackChanError
+from server.events import TurnEnded
+from server.persona import default_persona_path, load_persona
+from server.pipeline.progress import stopping
 from server.pipeline.request import TurnRequest
 from server.pipeline.runner import TurnRunner
+from server.pipeline.trace import TurnTrace
+from server.pipeline.turn import TurnController
 from server.storage.speech import SpeechStore
+from tests.fakes.engines import fake_engines
+from tests.pipeline.turns import SETTINGS, TURN, FakeJournal
 
 pytestmark = pytest.mark.unit
 
@@ -42,16 +51,20 @@ class Controller:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+        self.told: list[tuple[int, str]] = []
 
     async def run(self, *_: Any) -> Any:
         raise self.error
 
+    def torn(self, turn: Any, request: TurnRequest, error: StackChanError, trace: TurnTrace) -> None:
+        self.told.append((turn.turn_id, error.code))
+
 
 @pytest.mark.parametrize(("error", "raised"), [(Killed(), Killed), (ZeroDivisionError(), StackChanError)])
 async def test_a_torn_turn_is_closed(tmp_path: Path, error: BaseException, raised: type[BaseException]) -> None:
-    journal = Journal()
+    journal, controller = Journal(), Controller(error)
     runner = TurnRunner(
-        cast(Any, Controller(error)),
+        cast(Any, controller),
         cast(Any, journal),
         SpeechStore(tmp_path, 60),
         running_turns=1,
@@ -62,6 +75,33 @@ async def test_a_torn_turn_is_closed(tmp_path: Path, error: BaseException, raise
         started = await runner.start(admission, TurnRequest("desk", text="やあ"))
     with pytest.raises(raised):
         await started.result()
-    assert journal.abandoned == [(7, "internal")]
+    assert journal.abandoned == controller.told == [(7, "internal")]
     with runner.admit("desk"):
         assert runner.running == 0
+
+
+@pytest.mark.parametrize(("ended", "told"), [(True, ("ok", None)), (False, ("failed", "stopping"))])
+async def test_the_observers_are_told_of_every_turn_once(ended: bool, told: tuple[str, str | None]) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+    controller = TurnController(
+        fake_engines(),
+        load_persona(default_persona_path()),
+        FakeJournal(),
+        SETTINGS,
+        clock=lambda: NOON,
+        observers=(lambda request, result, trace: seen.append((result.outcome, result.error and result.error.code)),),
+    )
+    request, trace = TurnRequest("desk", text="やあ"), TurnTrace(time.monotonic)
+
+    async def cut_at_the_very_end(event: object) -> None:
+        if isinstance(event, TurnEnded):
+            running.cancel()
+            await asyncio.Event().wait()
+
+    if ended:
+        running = asyncio.create_task(controller.run(TURN, request, cut_at_the_very_end, trace))
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    for _ in range(2):
+        controller.torn(TURN, request, stopping(), trace)
+    assert seen == [told]
