@@ -24,9 +24,13 @@ from server.memory.tools import (
     READ_MEMORY_SOURCE_SHORT,
     SEARCH_MEMORY,
     SEARCH_MEMORY_FULL,
+    ForgetMemories,
     ForgetMemory,
+    IsThereAnything,
     ReadMemorySource,
+    ReadSource,
     SearchArguments,
+    SearchMemories,
     SearchMemory,
 )
 from server.storage import memories, memory_lookup
@@ -38,6 +42,29 @@ MemoryTool = SearchMemory | ReadMemorySource | ForgetMemory
 SearchOutcome = Literal["found", "nothing", "late", "failed"]
 OnSearch = Callable[[SearchOutcome, float], None]
 """Told of every search of a model: how it went (`late`: it was given up), and its seconds."""
+
+
+def memory_tools(
+    search: SearchMemories,
+    is_there_anything: IsThereAnything,
+    read: ReadSource,
+    forget: ForgetMemories,
+    *,
+    small: bool,
+) -> tuple[MemoryTool, ...]:
+    """Search, read, forget, as a model is offered them. `small`: with short specs and short results."""
+    if small:
+        limits = SMALL_MODEL_LIMITS
+        return (
+            SearchMemory(search, is_there_anything, spec=SEARCH_MEMORY, limits=limits),
+            ReadMemorySource(read, spec=READ_MEMORY_SOURCE_SHORT, limits=limits),
+            ForgetMemory(search, forget, spec=FORGET_MEMORY_SHORT, limits=limits),
+        )
+    return (
+        SearchMemory(search, is_there_anything, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
+        ReadMemorySource(read),
+        ForgetMemory(search, forget),
+    )
 
 
 class AskedMemory:
@@ -61,18 +88,7 @@ class AskedMemory:
 
     def tools(self, *, small: bool) -> tuple[MemoryTool, ...]:
         """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
-        if small:
-            limits = SMALL_MODEL_LIMITS
-            return (
-                SearchMemory(self.search, self.is_there_anything, spec=SEARCH_MEMORY, limits=limits),
-                ReadMemorySource(self.read, spec=READ_MEMORY_SOURCE_SHORT, limits=limits),
-                ForgetMemory(self.search, self.forget, spec=FORGET_MEMORY_SHORT, limits=limits),
-            )
-        return (
-            SearchMemory(self.search, self.is_there_anything, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
-            ReadMemorySource(self.read),
-            ForgetMemory(self.search, self.forget),
-        )
+        return memory_tools(self.search, self.is_there_anything, self.read, self.forget, small=small)
 
     async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
         """What is remembered for it. Raises as `Recall.search`; whoever calls limits its time."""

@@ -105,6 +105,18 @@ class Thinker:
             words=heard.text,
         )
 
+    def tool_loop(self, turn: OpenTurn, heard: Heard, trace: TurnTrace) -> ToolLoop:
+        """The loop through which the model calls tools in this turn."""
+        return ToolLoop(
+            self.usable_tools(),
+            self.settings.tool_rounds,
+            trace,
+            self.asker(turn, heard),
+            search_seconds=self.settings.search_seconds,
+            earlier=[exchange.user_text for exchange in turn.history.exchanges],
+            small=self.llm.capabilities.wants_examples,
+        )
+
     def usable_tools(self) -> tuple[Tool, ...]:
         """As many tools as the model can be offered."""
         return self.tools[: self.llm.capabilities.max_tools]
@@ -139,15 +151,7 @@ class Thought:
         self._heard = heard
         self._trace = trace
         self._filler = filler
-        self._loop = ToolLoop(
-            thinker.usable_tools(),
-            thinker.settings.tool_rounds,
-            trace,
-            thinker.asker(turn, heard),
-            search_seconds=thinker.settings.search_seconds,
-            earlier=[exchange.user_text for exchange in turn.history.exchanges],
-            small=thinker.llm.capabilities.wants_examples,
-        )
+        self._loop = thinker.tool_loop(turn, heard, trace)
         self._out = AnswerOut(
             thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces, filler
         )
