@@ -191,6 +191,7 @@ async def _open(settings: Settings, terminal: Terminal, meaning: Meaning, stack:
         indexer,
         recall,
         embedding.fingerprint,
+        persona_id=persona.persona_id,
         clock=_now,
         zone=ZoneInfo(persona.zone),
         index_kind=settings.memory.index_kind,

@@ -73,6 +73,7 @@ class MemoryOwner:
         recall: Recall,
         embedding: EmbeddingFingerprint,
         *,
+        persona_id: str,
         clock: Clock,
         zone: ZoneInfo,
         index_kind: str = "local",
@@ -88,6 +89,7 @@ class MemoryOwner:
         self._indexer = indexer
         self._recall = recall
         self._embedding = embedding
+        self._persona_id = persona_id
         self._zone = zone
         self._index_kind = index_kind
         self._index_folder = index_folder
@@ -198,7 +200,7 @@ class MemoryOwner:
 
     async def _search(self, wanted: Wanted, text: str) -> Answer:
         async with self.databases.world(write=False) as db:
-            everybody = await memory_browse.readers(db)
+            everybody = await memory_browse.readers(db, self._persona_id)
         if wanted.speaker is not None:
             personas = dict.fromkeys(reader.persona_id for reader in everybody)
             everybody = [memory_browse.Reader(persona_id, wanted.speaker) for persona_id in personas]

@@ -120,6 +120,7 @@ class LongTermMemory:
             self.indexer,
             self.recall,
             fingerprint,
+            persona_id=persona_id,
             clock=clock,
             zone=zone,
             index_kind=settings.index_kind,

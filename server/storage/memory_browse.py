@@ -142,8 +142,11 @@ async def exact_words(db: AsyncSession, source_turn_ids: Sequence[int]) -> list[
     return found
 
 
-async def readers(db: AsyncSession) -> list[Reader]:
-    """Who has to search so that together they find every memory: each persona for the house and for each speaker."""
+async def readers(db: AsyncSession, running: str) -> list[Reader]:
+    """Who has to search so that together they find every memory: each persona for the house and for each speaker.
+
+    `running`: the persona that is talked to now; there may be words of today and no memory yet.
+    """
     item = RecallItemRow
     personas = select(item.persona_id).where(item.status != "forgotten").distinct().order_by(item.persona_id)
     private = (
@@ -153,7 +156,8 @@ async def readers(db: AsyncSession) -> list[Reader]:
         .distinct()
         .order_by(item.persona_id, RecallSpeakerRow.speaker_id)
     )
-    house = [Reader(persona_id, None) for persona_id in (await db.exec(personas)).all()]
+    known = [running, *(await db.exec(personas)).all()]
+    house = [Reader(persona_id, None) for persona_id in dict.fromkeys(known)]
     return house + [Reader(persona_id, speaker) for persona_id, speaker in (await db.exec(private)).all()]
 
 

@@ -27,7 +27,7 @@ from server.storage import jobs, memory_browse
 from server.storage.backup import make_archive
 from server.storage.restoring import restore
 from tests.devices.conftest import code, eventually
-from tests.memory.making import MONDAY, TOKYO, House, WordVectors, house
+from tests.memory.making import MONDAY, PERSONA, TOKYO, House, WordVectors, house
 from tests.memory.said_and_noted import BOUGHT, files_with, summaries
 
 pytestmark = pytest.mark.integration
@@ -77,6 +77,7 @@ async def live(folder: Path, **owner_options: Any) -> AsyncIterator[Live]:
             home.indexer,
             home.recall,
             WordVectors.fingerprint,
+            persona_id=PERSONA,
             clock=home.clock,
             zone=TOKYO,
             index_folder=folder / "worlds" / "home" / "index",

@@ -139,6 +139,7 @@ def test_a_real_server_answers_the_memory_commands(running: ServeProcess, tmp_pa
     assert json.loads(status.stdout)["turns"] >= 1
     found = stackchan(running, "memory", "search", "お茶")
     assert found.returncode == 0, found.stderr
+    assert "お茶が好き" in found.stdout, "it was said a moment ago, and is no memory yet"
     assert "Traceback" not in found.stderr
     missing = stackchan(running, "memory", "show", "mem_00000000000000000000000000")
     assert missing.returncode == 4

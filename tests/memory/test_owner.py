@@ -29,6 +29,7 @@ def owner_of(home: House, **options: Any) -> MemoryOwner:
         home.indexer,
         home.recall,
         WordVectors.fingerprint,
+        persona_id=PERSONA,
         clock=home.clock,
         zone=TOKYO,
         wake=home.worker.wake,
@@ -89,6 +90,14 @@ async def test_the_versions_of_a_memory_are_told_in_their_order(tmp_path: Path) 
         assert (first["older"], last["newer"]) == ([], [])
 
 
+async def test_what_was_said_a_moment_ago_is_found_before_there_is_any_memory(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.say(await home.open_session(), "お茶が好き", "うん。")
+        found = await owner_of(home).find(Wanted(query="お茶"))
+    assert found["memories"] == []
+    assert [one["text"] for one in found["not_yet_taken_in"]] == ["お茶が好き"]
+
+
 async def test_a_search_goes_over_all_personas_and_people_and_finds_each_memory_once(tmp_path: Path) -> None:
     async with house(tmp_path, summaries) as home:
         await home.talk(CAT)
@@ -147,7 +156,14 @@ async def test_what_is_not_there_and_what_was_forgotten_are_different(tmp_path: 
 async def test_a_senseless_edit_is_refused_before_anything_is_looked_up(changes: MemoryChanges) -> None:
     nothing: Any = None
     owner = MemoryOwner(
-        nothing, nothing, _rebuilds_nothing(), nothing, WordVectors.fingerprint, clock=nothing, zone=TOKYO
+        nothing,
+        nothing,
+        _rebuilds_nothing(),
+        nothing,
+        WordVectors.fingerprint,
+        persona_id=PERSONA,
+        clock=nothing,
+        zone=TOKYO,
     )
     with pytest.raises(RequestError):
         await owner.edit("mem_x", changes)
