@@ -20,6 +20,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,10 @@ class _Forked:
         self.send_signal(signal.SIGTERM)
 
     def send_signal(self, number: int) -> None:
-        if self._process.exitcode is None:
-            os.kill(self.pid, number)
+        # The process it was forked from may have cleared it away, and not told so yet.
+        with suppress(ProcessLookupError):
+            if self._process.exitcode is None:
+                os.kill(self.pid, number)
 
 
 def _serve(environment: Mapping[str, str], log_path: Path) -> None:
