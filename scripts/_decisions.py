@@ -19,14 +19,15 @@ from zoneinfo import ZoneInfo
 from _bench import wilson_interval
 
 from server.context.prompts import stable_prefix
-from server.engines.base import LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
+from server.engines.base import LlmEngine, LlmMessage, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
+from server.memory.tools import SEARCH_MEMORY
 from server.persona import Persona
 from server.pipeline.answer import AnswerReader
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.thinking import Thinker
-from server.pipeline.tool_loop import Tool, ToolLoop
+from server.pipeline.tool_loop import Tool
 from server.pipeline.trace import TurnTrace
 
 LANGUAGES = ("ja", "en")
@@ -98,7 +99,6 @@ class Decider:
     ) -> None:
         self._llm = llm
         self._persona = persona
-        self._settings = settings
         self._thinker = Thinker(llm, persona, settings, tools)
         self._full = full
         self._monotonic = monotonic
@@ -116,14 +116,12 @@ class Decider:
     async def decide(self, item: Mapping[str, Any], marks: str = AS_WRITTEN) -> Decision:
         """One utterance; a model that fails gives a decision with its error's code."""
         text: str = item["text"] if marks == AS_WRITTEN else without_marks(item["text"])
-        request = self._request(text, item["language"])
+        heard = Heard(text, item["language"])
         searched: bool | None = None
         query = reply = error = ""
         started = self._monotonic()
         try:
-            searched, query, reply = await (
-                self._whole_turn(request, text, item["language"]) if self._full else self._first_move(request)
-            )
+            searched, query, reply = await (self._whole_turn(heard) if self._full else self._first_move(heard))
         except LlmError as failure:
             error = failure.code
         milliseconds = round((self._monotonic() - started) * 1000, 1)
@@ -139,21 +137,31 @@ class Decider:
             error=error,
         )
 
-    def _request(self, text: str, language: str) -> LlmRequest:
-        return replace(self._thinker.request(_turn(), Heard(text, language), ()), tools=self._specs)
+    async def _first_move(self, heard: Heard) -> tuple[bool, str, str]:
+        """Whether the model searches, and its query. The stream is closed as soon as an answer begins."""
+        request = self._thinker.request(_turn(), heard, ())
+        moved: LlmToolCall | LlmText | None = None
 
-    async def _first_move(self, request: LlmRequest) -> tuple[bool, str, str]:
-        """Whether the model calls a tool, and its query. The stream is closed as soon as an answer begins."""
-        async with aclosing(self._llm.generate(request)) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, LlmToolCall):
-                    return True, str(delta.arguments.get("query", "")), ""
-                if isinstance(delta, LlmText) and delta.text.strip():
-                    return False, "", ""
-        raise LlmError("The model wrote nothing.", code="llm_no_reply", retryable=True)
+        async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
+            nonlocal moved
+            async with aclosing(self._llm.generate(replace(request, tools=tuple(tools)))) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, LlmToolCall) or (isinstance(delta, LlmText) and delta.text.strip()):
+                        moved = delta
+                        return ()  # what was called is not run
+            return ()
 
-    async def _whole_turn(self, request: LlmRequest, text: str, language: str) -> tuple[bool, str, str]:
+        # The loop knows which tools are offered to these words.
+        await self._thinker.tool_loop(_turn(), heard, TurnTrace(self._monotonic)).run(ask)
+        if moved is None:
+            raise LlmError("The model wrote nothing.", code="llm_no_reply", retryable=True)
+        if isinstance(moved, LlmToolCall) and moved.name == SEARCH_MEMORY.name:
+            return True, str(moved.arguments.get("query", "")), ""
+        return False, "", ""
+
+    async def _whole_turn(self, heard: Heard) -> tuple[bool, str, str]:
         """Whether the turn searched, its first query, and its reply."""
+        request = self._thinker.request(_turn(), heard, ())
         reader = self._reader()
 
         async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
@@ -169,11 +177,11 @@ class Decider:
                         reader.feed(delta.text)
             return calls
 
-        asker, trace = self._thinker.asker(_turn(), Heard(text, language)), TurnTrace(self._monotonic)
-        loop = ToolLoop(self._thinker.usable_tools(), self._settings.tool_rounds, trace, asker)
+        loop = self._thinker.tool_loop(_turn(), heard, TurnTrace(self._monotonic))
         await loop.run(ask)
         answer, _ = reader.finish()
-        return bool(loop.runs), str(loop.runs[0].arguments.get("query", "")) if loop.runs else "", answer.reply
+        queries = [str(run.arguments.get("query", "")) for run in loop.runs if run.name == SEARCH_MEMORY.name]
+        return bool(queries), queries[0] if queries else "", answer.reply
 
     def _reader(self) -> AnswerReader:
         persona, tools = self._persona, [spec.name for spec in self._specs]

@@ -41,7 +41,7 @@ from server.pipeline.request import Heard, OpenTurn, TurnRequest, TurnResult
 from server.pipeline.speakable import speakable
 from server.pipeline.speaking import synthesized
 from server.pipeline.thinking import Thinker
-from server.pipeline.tool_loop import Tool, ToolLoop
+from server.pipeline.tool_loop import Tool
 from server.pipeline.trace import TurnTrace
 from server.pipeline.turn import TurnController
 
@@ -260,8 +260,7 @@ class Pairs:
             written.extend(delta.text for delta in deltas if isinstance(delta, LlmText))
             return [delta for delta in deltas if isinstance(delta, LlmToolCall)] if tools else []
 
-        asker = thinker.asker(_turn(), heard)
-        await ToolLoop(thinker.usable_tools(), self.settings.tool_rounds, trace, asker).run(ask)
+        await thinker.tool_loop(_turn(), heard, trace).run(ask)
         names = [tool.spec.name for tool in self.tools]
         reader = AnswerReader([e.id for e in self.persona.emotions], [a.id for a in self.persona.actions], names)
         reader.feed("".join(written))

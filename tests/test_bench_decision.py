@@ -17,7 +17,7 @@ from rich.console import Console
 from server.config import load_settings
 from server.engines.base import LlmDone, LlmRequest, LlmText, LlmToolCall
 from server.errors import LlmError
-from server.memory.tools import SEARCH_MEMORY
+from server.memory.tools import FORGET_MEMORY_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 from server.start import turn_settings
 from tests.fakes.engines import ANSWER, FakeLlm
@@ -122,9 +122,23 @@ def test_the_model_is_asked_as_the_configured_server_asks_it(
     asked = llm.requests[0]
     settings = turn_settings(load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)}))
     assert (asked.max_tokens, asked.seed, asked.temperature) == (77, 11, settings.temperature)
-    assert asked.tools == (SEARCH_MEMORY,)
+    assert [tool.name for tool in asked.tools] == [SEARCH_MEMORY.name], "there is nothing to read or to forget yet"
+    assert asked.tools[0].parameters == SEARCH_MEMORY.parameters, "the short one, for a small model"
     assert tuple(llm.warmed) == asked.messages[: len(llm.warmed)], "what was warmed is how the prompt begins"
     assert len(llm.warmed) > 1
+
+
+def test_who_asks_to_forget_is_offered_it_and_a_call_of_it_is_no_search(script: ModuleType, tmp_path: Path) -> None:
+    class Forgetter(FakeLlm):
+        async def generate(self, request: LlmRequest) -> Any:
+            self.requests.append(request)
+            yield LlmToolCall(FORGET_MEMORY_SHORT.name, {"query": "cat"})
+            yield LlmDone("stop")
+
+    llm = Forgetter()
+    (decision,) = run(script, tmp_path, llm, items=[item("a", "Forget my cat's name.", False)])
+    assert [tool.name for tool in llm.requests[0].tools] == [SEARCH_MEMORY.name, FORGET_MEMORY_SHORT.name]
+    assert (decision.searched, decision.right) == (False, True)
 
 
 def test_all_halves_are_told_apart(script: ModuleType, tmp_path: Path) -> None:

@@ -45,13 +45,16 @@ def settings(tmp_path: Path) -> Any:
     return load_settings({"STACKCHAN_DATA_DIR": str(tmp_path)})
 
 
-def measured(script: ModuleType, settings: Any, engines: Engines, said: Any = SAID) -> tuple[Any, list[str]]:
+def measured(
+    script: ModuleType, settings: Any, engines: Engines, said: Any = SAID, *, with_memory: bool = False
+) -> tuple[Any, list[str]]:
     """The pairs of these utterances in virtual time."""
     persona = replace(load_persona(default_persona_path()), answer_length="two_sentences")
 
     async def run() -> Any:
-        clock = asyncio.get_running_loop().time
-        return await script.measure(engines, persona, turn_settings(settings), said, True, Console(quiet=True), clock)
+        clock, console = asyncio.get_running_loop().time, Console(quiet=True)
+        asked_as = turn_settings(settings)
+        return await script.measure(engines, persona, asked_as, said, True, console, clock, with_memory=with_memory)
 
     return in_virtual_time(run())
 
@@ -82,7 +85,10 @@ def test_each_way_takes_exactly_what_its_engines_take(script: ModuleType, settin
 
 
 @pytest.mark.unit
-def test_both_ways_make_the_same_calls_of_the_same_engines(script: ModuleType, settings: Any) -> None:
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_both_ways_make_the_same_calls_of_the_same_engines(
+    script: ModuleType, settings: Any, with_memory: bool
+) -> None:
     """One hearing and one request each; the words that are spoken are the same, in one piece or in several."""
     engines: Any = delayed_engines(DELAYS)
     requests: list[Any] = []
@@ -95,11 +101,12 @@ def test_both_ways_make_the_same_calls_of_the_same_engines(script: ModuleType, s
         return remember(request)
 
     engines.tts.synthesize = synthesize
-    measured(script, settings, engines, SAID[:1])
+    measured(script, settings, engines, SAID[:1], with_memory=with_memory)
     assert len(requests) == 4, "the unmeasured utterance, and the measured one; each in both ways"
     assert requests[2] == requests[3]
     assert requests[2].answer_schema["properties"]["reply"]["pattern"].endswith("{1}$")
-    assert requests[2].tools == (SEARCH_MEMORY,), "as the server asks"
+    offered = [tool.name for tool in requests[2].tools]
+    assert offered == ([SEARCH_MEMORY.name] if with_memory else []), "as the server asks"
     assert any(SEARCH_MEMORY.name in message.content for message in requests[2].messages)
     assert requests[2].seed == turn_settings(settings).seed
     unmeasured, question = spoken.index(SAID[0][1]), [n for n, text in enumerate(spoken) if text == SAID[0][1]]
@@ -137,7 +144,7 @@ def searching_engines(only: frozenset[int] | None = None) -> Engines:
 
 @pytest.mark.unit
 def test_a_search_costs_both_ways_the_same(script: ModuleType, settings: Any) -> None:
-    pairs, failed = measured(script, settings, searching_engines(), SAID[:2])
+    pairs, failed = measured(script, settings, searching_engines(), SAID[:2], with_memory=True)
     assert failed == []
     for pair in pairs:
         assert pair.streaming.searched
@@ -158,16 +165,18 @@ def test_a_search_costs_both_ways_the_same(script: ModuleType, settings: Any) ->
 def test_a_search_in_one_way_only_is_counted_and_not_compared(
     script: ModuleType, settings: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pairs, failed = measured(script, settings, searching_engines(frozenset({3})), SAID[:3])
+    pairs, failed = measured(script, settings, searching_engines(frozenset({3})), SAID[:3], with_memory=True)
     assert [pair.comparable for pair in pairs] == [False, True, True]
     assert {pairs[0].streaming.searched, pairs[0].serial.searched} == {True, False}
-    report = script.figures(pairs, failed)
+    report = script.figures(pairs, failed, with_memory=True)
     assert report["searched"] == {"both": 0, "one": 1, "none": 2}
     assert report["summary"]["searched"] == {"pairs": 0}
     assert [report["summary"][name]["pairs"] for name in ("two_sentences", "all")] == [2, 2]
     assert len(report["pairs"]) == 3
     script.show_pairs(json.loads(json.dumps(report)), Console(width=200))
-    assert "The model searched in both ways 0, in one 1" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "The model searched in both ways 0, in one 1" in shown
+    assert "a search is offered and finds nothing" in shown
 
 
 @pytest.mark.unit
@@ -203,6 +212,7 @@ def test_the_report_counts_and_compares(script: ModuleType, settings: Any, capsy
     shown = capsys.readouterr().out
     assert f"{ratio:.2f} times sooner" in shown
     assert "6 of 6 replies had two sentences" in shown
+    assert "Memory: empty" in shown
     assert "Goal, 1.5 times sooner for two sentences: reached" in shown
 
 
