@@ -132,32 +132,28 @@ def test_a_running_server_refuses_the_old_token_at_once(running: ServeProcess) -
     assert new not in running.output
 
 
-def test_a_real_server_answers_the_memory_commands(running: ServeProcess, tmp_path: Path) -> None:
-    assert running.talk("お茶が好き", "--no-play").returncode == 0
-    status = stackchan(running, "memory", "status", "--json")
-    assert status.returncode == 0, status.stderr
-    assert json.loads(status.stdout)["turns"] >= 1
-    found = stackchan(running, "memory", "search", "お茶")
-    assert found.returncode == 0, found.stderr
-    assert "お茶が好き" in found.stdout, "it was said a moment ago, and is no memory yet"
-    assert "Traceback" not in found.stderr
-    missing = stackchan(running, "memory", "show", "mem_00000000000000000000000000")
-    assert missing.returncode == 4
-    assert "memory_not_found" in missing.stderr
-    assert stackchan(running, "memory", "audit").returncode == 0
-    assert stackchan(running, "memory", "retry").returncode == 0
-    rebuilt = stackchan(running, "memory", "rebuild")
-    assert rebuilt.returncode == 0, rebuilt.stderr
-    file = tmp_path / "memory.jsonl"
-    exported = stackchan(running, "memory", "export", str(file))
-    assert exported.returncode == 0, exported.stderr
-    imported = stackchan(running, "memory", "import", str(file))
-    assert imported.returncode == 0, imported.stderr
-    kept = tmp_path / "all.tar"
-    backed_up = stackchan(running, "backup", str(kept))
-    assert backed_up.returncode == 0, backed_up.stderr
-    restored = stackchan(running, "restore", str(kept), "--yes", "--data-dir", str(tmp_path / "new"))
-    assert restored.returncode == 0, restored.stderr
-    refused = stackchan(running, "restore", str(kept), "--yes")
-    assert refused.returncode == 1
-    assert f"kill {running.process.pid}" in refused.stderr
+def test_a_real_server_answers_the_memory_commands(
+    running: ServeProcess, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands run in this process; the server is one of its own."""
+    monkeypatch.setenv("STACKCHAN_DATA_DIR", str(running.data_dir))
+
+    def done(*arguments: str) -> str:
+        outcome = cli(*arguments)
+        assert outcome.code == 0, outcome.err
+        return outcome.out
+
+    done("talk", "お茶が好き", "--no-play")
+    assert json.loads(done("memory", "status", "--json"))["turns"] >= 1
+    assert "お茶が好き" in done("memory", "search", "お茶"), "it was said a moment ago, and is no memory yet"
+    missing = cli("memory", "show", "mem_00000000000000000000000000")
+    assert missing.code == 4
+    assert "memory_not_found" in missing.err
+    done("memory", "audit")
+    done("memory", "retry")
+    done("memory", "rebuild")
+    file, kept = tmp_path / "memory.jsonl", tmp_path / "all.tar"
+    done("memory", "export", str(file))
+    done("memory", "import", str(file))
+    done("backup", str(kept))
+    done("restore", str(kept), "--yes", "--data-dir", str(tmp_path / "new"))
