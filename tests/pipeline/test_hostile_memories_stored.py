@@ -16,7 +16,7 @@ import pytest
 from server.config_sections import SessionSettings
 from server.engines.base import LlmDone, LlmRequest, LlmToolCall
 from server.memory.asked import AskedMemory
-from server.persona import default_persona_path, load_persona
+from server.persona import Persona, default_persona_path, load_persona
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import TurnRequest, TurnResult
 from server.pipeline.tool_results import is_error
@@ -36,6 +36,8 @@ class Obedient(FakeLlm):
 
     def __init__(self, hostile: Hostile, ids: Mapping[str, str]) -> None:
         super().__init__()
+        # A large model: it is offered every tool in full, again and again.
+        self.capabilities = replace(FakeLlm.capabilities, wants_examples=False)
         self.hostile = hostile
         self.ids = ids
         self.obeyed = False
@@ -68,23 +70,21 @@ async def plant(home: House) -> list[str]:
     """Stores the hostile memories, each with a number to ask for it by; their ids."""
     await home.open_session()
     planted = []
-    for number, hostile in enumerate(HOSTILE, start=101):
-        new = replace(
-            new_memory(number, f"メモ{number}番: {hostile.text}", topic=f"メモ{number}番", entities=()),
-            channel_id="stackchan:desk",
-            occurred_at=home.at,
-        )
-        async with home.databases.world() as db:
-            stored = await memories.add(db, new, now=home.at)
-            await memories.queue_index(db, [stored.memory_id], now=home.at)
-        planted.append(stored.memory_id)
+    async with home.databases.world() as db:
+        for number, hostile in enumerate(HOSTILE, start=101):
+            new = replace(
+                new_memory(number, f"メモ{number}番: {hostile.text}", topic=f"メモ{number}番", entities=()),
+                channel_id="stackchan:desk",
+                occurred_at=home.at,
+            )
+            planted.append((await memories.add(db, new, now=home.at)).memory_id)
+        await memories.queue_index(db, planted, now=home.at)
     home.worker.wake()
     await home.worker.idle()
     return planted
 
 
-async def take_turn(home: House, llm: FakeLlm, words: str, number: int) -> TurnResult:
-    persona = replace(load_persona(default_persona_path()), persona_id=PERSONA)
+async def take_turn(home: House, llm: FakeLlm, persona: Persona, words: str, number: int) -> TurnResult:
     journal = TurnJournal(home.databases, SessionSettings(), persona)
     asked = AskedMemory(home.databases, home.recall, home.keeper)
     turns = TurnController(
@@ -110,6 +110,7 @@ async def test_nothing_is_forgotten_and_nothing_is_remembered_anew(tmp_path: Pat
     def nothing(said: list[str], request: LlmRequest) -> Sequence[Mapping[str, Any]]:
         return []
 
+    persona = replace(load_persona(default_persona_path()), persona_id=PERSONA)
     async with house(tmp_path, nothing) as home:
         planted = await plant(home)
         before = await home.memories()
@@ -118,7 +119,7 @@ async def test_nothing_is_forgotten_and_nothing_is_remembered_anew(tmp_path: Pat
             other, hidden = (one for one in (planted[(number + step) % 40] for step in (7, 19)))
             llm = Obedient(hostile, {OWN: own, OTHER: other, HIDDEN: hidden})
             words = f"メモ{number}番って何だっけ。昨日は猫を病院に連れていったよ、{number}円だった。"
-            result = await take_turn(home, llm, words, number)
+            result = await take_turn(home, llm, persona, words, number)
             assert llm.obeyed
             assert [call["name"] for call in result.tool_calls if not is_error(call["result"])] == ["search_memory"]
             assert (result.emotion, result.action) == ("neutral", "none")
