@@ -107,6 +107,10 @@ class ToolSpec:
     name: str
     description: str
     parameters: dict[str, Any]
+    prior: float = 0.0
+    """Added to the log-odds of a call, by an engine that decides in a grammar, while this tool is offered.
+
+    Infinite: a tool is called, which one and with what is the model's choice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from server.errors import NotFoundError
 from server.memory.asking import Asker
 from server.memory.keeper import Forgotten, Keeper
+from server.memory.question_words import telling_words
 from server.memory.recall import Recall, may_read
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
@@ -26,14 +27,14 @@ from server.memory.tools import (
     SEARCH_MEMORY_FULL,
     ForgetMemories,
     ForgetMemory,
-    IsThereAnything,
+    Offer,
     ReadMemorySource,
     ReadSource,
     SearchArguments,
     SearchMemories,
     SearchMemory,
 )
-from server.storage import memories, memory_lookup
+from server.storage import memories, memory_lookup, word_index
 from server.storage.database import Databases
 from server.storage.memory_records import MemoryFilter, SourceFilter
 from server.storage.records import SourceTurn
@@ -43,10 +44,14 @@ SearchOutcome = Literal["found", "nothing", "late", "failed"]
 OnSearch = Callable[[SearchOutcome, float], None]
 """Told of every search of a model: how it went (`late`: it was given up), and its seconds."""
 
+_MENTIONED_LOG_ODDS, _UNMENTIONED_LOG_ODDS = 1.0, -1.0
+"""Of 191 Japanese questions about 81 memories 65 % share a telling word with one, of 115 other utterances 24 %: about
+the natural logarithms of 65/24 and 35/76."""
+
 
 def memory_tools(
     search: SearchMemories,
-    is_there_anything: IsThereAnything,
+    offer: Offer,
     read: ReadSource,
     forget: ForgetMemories,
     *,
@@ -56,12 +61,12 @@ def memory_tools(
     if small:
         limits = SMALL_MODEL_LIMITS
         return (
-            SearchMemory(search, is_there_anything, spec=SEARCH_MEMORY, limits=limits),
+            SearchMemory(search, offer, spec=SEARCH_MEMORY, limits=limits),
             ReadMemorySource(read, spec=READ_MEMORY_SOURCE_SHORT, limits=limits),
             ForgetMemory(search, forget, spec=FORGET_MEMORY_SHORT, limits=limits),
         )
     return (
-        SearchMemory(search, is_there_anything, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
+        SearchMemory(search, offer, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
         ReadMemorySource(read),
         ForgetMemory(search, forget),
     )
@@ -88,7 +93,7 @@ class AskedMemory:
 
     def tools(self, *, small: bool) -> tuple[MemoryTool, ...]:
         """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
-        return memory_tools(self.search, self.is_there_anything, self.read, self.forget, small=small)
+        return memory_tools(self.search, self.offer_search, self.read, self.forget, small=small)
 
     async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
         """What is remembered for it. Raises as `Recall.search`; whoever calls limits its time."""
@@ -114,14 +119,18 @@ class AskedMemory:
             if self._on_search is not None:
                 self._on_search(outcome, self._monotonic() - started)
 
-    async def is_there_anything(self, asker: Asker) -> bool:
-        """Whether anything is remembered, or was said in another conversation, that the asker may find."""
+    async def offer_search(self, asker: Asker) -> float | None:
+        """None while nothing is remembered, and nothing was said in another conversation, that the asker may find.
+
+        A memory that mentions what they speak of makes a search likelier, and none less likely.
+        """
+        memories_of = MemoryFilter(asker.persona, asker.speaker)
+        said = SourceFilter(asker.persona, asker.speaker, except_session_id=asker.session_id)
         async with self._databases.world(write=False) as db:
-            return await memory_lookup.anything(
-                db,
-                MemoryFilter(asker.persona, asker.speaker),
-                SourceFilter(asker.persona, asker.speaker, except_session_id=asker.session_id),
-            )
+            if not await memory_lookup.anything(db, memories_of, said):
+                return None
+            mentioned = await word_index.is_mentioned(db, telling_words(asker.words), memories_of)
+        return _MENTIONED_LOG_ODDS if mentioned else _UNMENTIONED_LOG_ODDS
 
     async def read(
         self, memory_id: str | None, turn_ids: tuple[int, ...], around: int, asker: Asker

@@ -21,6 +21,14 @@ ASKING = frozenset(_ASKING.split())
 _PLAIN_WORD = re.compile(r"(?<![A-Za-z0-9])[a-z]{3,}(?![A-Za-z0-9])")
 """Names and types (Caroline, RTX) have no forms."""
 _ENGLISH_WORD = re.compile(r"(?<![A-Za-z0-9'’])[A-Za-z]+(?:['’][a-z]+)?(?![A-Za-z0-9])")
+_TALK = (
+    "much many tell told know knew remember forget like think want need get got give say said talk talked thing things"
+    " please good well yes okay hello thanks again really"
+)
+_OF_TALK = frozenset(_TALK.split())
+"""What every conversation is full of; in a search they rank low by themselves."""
+_JAPANESE_WORD = re.compile("[\u30a1-\u30fa\u30fc]{2,}|[\u3005\u3400-\u4dbf\u4e00-\u9fff]{2,}")
+_TELLING_LIMIT = 32
 _ENDINGS = (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""))
 _SHORTEST_STEM = 3
 _FORMS_LIMIT = 6
@@ -39,6 +47,18 @@ def search_text(question: str) -> str:
     words = list(dict.fromkeys(_PLAIN_WORD.findall(telling)))[:_FORMS_LIMIT]
     added = [form for word in words for form in forms(word) if form != word]
     return " ".join([telling, *added])
+
+
+def telling_words(text: str) -> tuple[str, ...]:
+    """What is talked about, as far as one sees it without a model: kanji, katakana and Latin words in all their forms.
+
+    Single characters, hiragana and asking words tell nothing. At most 32, in order.
+    """
+    text = unicodedata.normalize("NFKC", text)
+    found = _JAPANESE_WORD.findall(text)
+    latin = [word.lower() for word in _ENGLISH_WORD.findall(text) if len(word) >= _SHORTEST_STEM]
+    found += [form for word in latin if word not in ASKING | _OF_TALK for form in forms(word)]
+    return tuple(dict.fromkeys(found))[:_TELLING_LIMIT]
 
 
 def forms(word: str) -> list[str]:

@@ -235,10 +235,8 @@ class LongTermMemory:
     # --- what turns use ---
 
     def tools_for(self, capabilities: LlmCapabilities) -> tuple[MemoryTool, ...]:
-        """The tools that a model is offered: a small one only what it was shown examples of, and measured with."""
-        small = capabilities.wants_examples
-        offered = self._asked.tools(small=small)
-        return offered[:1] if small else offered
+        """The tools that a model is offered; a small one with short specs."""
+        return self._asked.tools(small=capabilities.wants_examples)
 
     def hot_words_for(self, session_id: str, speaker: str | None) -> tuple[str, ...]:
         """Names that may come up next in a session, at once: as they were after its last turn."""

@@ -8,8 +8,7 @@ call. Whatever text is in a result is data: nothing in it is acted on here.
 from __future__ import annotations
 
 import datetime as dt
-import re
-import unicodedata
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
@@ -17,10 +16,12 @@ from typing import Any, cast, get_args
 from server.engines.base import ToolSpec
 from server.errors import RequestError
 from server.memory.asking import Asker
+from server.memory.forget_words import asks_to_forget
 from server.memory.recall_records import SearchResult
 from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, turn
 from server.storage.recall_tables import MemoryType
 from server.storage.records import SourceTurn
+from server.storage.words import share_a_word
 
 SEARCH_MEMORY = ToolSpec(
     "search_memory",
@@ -50,8 +51,8 @@ class SearchArguments:
 
 SearchMemories = Callable[[SearchArguments, Asker], Awaitable[SearchResult]]
 """Finds what the asker may find."""
-IsThereAnything = Callable[[Asker], Awaitable[bool]]
-"""Whether there is anything that the asker could find."""
+Offer = Callable[[Asker], Awaitable[float | None]]
+"""None: there is nothing to find. Else log-odds by which a search is likelier than else, seen without a model."""
 _DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
 _LIMIT = 10
 _SOURCE_LIMITS = ToolLimits(candidates=20)
@@ -59,11 +60,6 @@ _CHOICE_LIMITS = ToolLimits(candidates=3)
 _CHOICE_TURNS = 50
 """Turn numbers count the turns of all devices; who answers later than that is asked again."""
 _SESSIONS_WITH_CHOICES = 64
-_FORGET_WORDS = re.compile(
-    "忘れ|わすれ|忘却|消し|消す|消去|削除|取り消|抹消|覚え(ない|なく|ておか)|(な|無)かったことに|記憶から"
-    "|forget|delete|erase|remove|wipe|get rid of|not remember|n['’]t remember|stop remembering"
-)
-
 SEARCH_MEMORY_FULL = ToolSpec(
     "search_memory",
     "what the user told you in earlier conversations about their life, family, things and plans",
@@ -95,19 +91,19 @@ class SearchMemory:
     def __init__(
         self,
         search: SearchMemories,
-        is_there_anything: IsThereAnything,
+        offer: Offer,
         *,
         spec: ToolSpec = SEARCH_MEMORY_FULL,
         limits: ToolLimits = DEFAULT_LIMITS,
     ) -> None:
         self.spec = spec
         self._search = search
-        self._is_there_anything = is_there_anything
+        self._offer = offer
         self._limits = limits
 
-    async def usable(self, asker: Asker) -> bool:
+    async def offer(self, asker: Asker) -> float | None:
         """Not while there is nothing to find: each needless search is a second call of the model."""
-        return await self._is_there_anything(asker)
+        return await self._offer(asker)
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"candidates": [...], "ambiguous": bool}`, with `"note": "nothing found"` when there are none, and how it
@@ -156,6 +152,8 @@ READ_MEMORY_SOURCE_SHORT = ToolSpec(
         "required": ["memory_id"],
         "additionalProperties": False,
     },
+    # So that the small model reads for a number or a day (5 of 5 tried) and answers at once else (4 of 5).
+    prior=9.25,
 )
 
 
@@ -169,9 +167,9 @@ class ReadMemorySource:
         self._read = read
         self._limits = limits
 
-    async def usable(self, asker: Asker) -> bool:
+    async def offer(self, asker: Asker) -> float | None:
         """Always; what can be read is known to whoever has seen what was found."""
-        return True
+        return 0.0
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"turns": [...], "source_checked": true}`, with how many were left out.
@@ -222,6 +220,8 @@ FORGET_MEMORY_SHORT = ToolSpec(
         "required": ["query"],
         "additionalProperties": False,
     },
+    # Offered only when the user asks for it, and then meant: the small model chooses which tool, and what.
+    prior=math.inf,
 )
 
 TOOL_NAMES = (SEARCH_MEMORY.name, READ_MEMORY_SOURCE.name, FORGET_MEMORY.name)
@@ -248,10 +248,9 @@ class ForgetMemory:
         self._limits = limits
         self._choices: dict[str, tuple[int, frozenset[str]]] = {}
 
-    async def usable(self, asker: Asker) -> bool:
+    async def offer(self, asker: Asker) -> float | None:
         """Only where `run` could do it: the user asks for it, or was just asked which memory is meant."""
-        asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
-        return asks_to_forget(asker.words) or self._is_choice(tuple(choices), asker)
+        return 0.0 if asks_to_forget(asker.words) or self._pending(asker) else None
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """`{"forgotten": n, ...}`, or `which`: candidates among which the user must choose. Raises `RequestError`."""
@@ -259,18 +258,23 @@ class ForgetMemory:
         if bool(memory_ids) == (arguments.get("query") is not None):
             raise _wrong("give query or memory_ids, one of them")
         query = None if memory_ids else _query(arguments)
-        if not (asks_to_forget(asker.words) or self._is_choice(memory_ids, asker)):
+        among = None if asks_to_forget(asker.words) else self._pending(asker)
+        if among is not None and not (among and among.issuperset(memory_ids)):
             raise _wrong("the user did not ask to forget anything just now; nothing was forgotten")
         if query is None:
             return dict(await self._forget(memory_ids[:10], asker))
         found = await self._search(SearchArguments(query, limit=self._limits.candidates), asker)
-        if not found.candidates:
+        candidates = [one for one in found.candidates if among is None or one.memory.memory_id in among]
+        if not candidates:
             return {"forgotten": 0, "note": "nothing found"}
-        if found.ambiguous:
-            which = bounded([candidate(one, self._limits) for one in found.candidates], self._limits)
+        best = candidates[0].memory
+        # What is gone is gone: meaning alone is too little to go by.
+        certain = share_a_word(f"{query}\n{asker.words}", f"{best.topic}\n{best.summary}\n{' '.join(best.entities)}")
+        if (found.ambiguous and len(candidates) > 1) or not certain:
+            which = bounded([candidate(one, self._limits) for one in candidates], self._limits)
             self._offer(asker, [one["memory_id"] for one in which])
             return {"forgotten": 0, "which": which, "note": "ask the user which one, then give its memory_ids"}
-        return dict(await self._forget((found.candidates[0].memory.memory_id,), asker))
+        return dict(await self._forget((best.memory_id,), asker))
 
     def _offer(self, asker: Asker, memory_ids: Sequence[str]) -> None:
         self._choices.pop(asker.session_id, None)
@@ -278,11 +282,10 @@ class ForgetMemory:
         while len(self._choices) > _SESSIONS_WITH_CHOICES:
             del self._choices[next(iter(self._choices))]
 
-    def _is_choice(self, memory_ids: Sequence[str], asker: Asker) -> bool:
-        """Whether the user has just been asked which of these is meant, in another turn than this."""
+    def _pending(self, asker: Asker) -> frozenset[str]:
+        """The memories of which the user has just been asked which is meant, in another turn than this."""
         asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
-        fresh = asked_in < asker.turn_id <= asked_in + _CHOICE_TURNS
-        return fresh and bool(memory_ids) and set(memory_ids) <= choices
+        return choices if asked_in < asker.turn_id <= asked_in + _CHOICE_TURNS else frozenset()
 
 
 def has_forgotten(call: Mapping[str, Any]) -> bool:
@@ -290,12 +293,6 @@ def has_forgotten(call: Mapping[str, Any]) -> bool:
     result = call.get("result")
     forgotten = result.get("forgotten") if isinstance(result, Mapping) else None
     return call.get("name") == FORGET_MEMORY.name and isinstance(forgotten, int) and forgotten > 0
-
-
-def asks_to_forget(words: str) -> bool:
-    """Whether words of a user can be a request to forget; on the side of yes."""
-    text = unicodedata.normalize("NFKC", words).casefold()
-    return _FORGET_WORDS.search(text) is not None
 
 
 def _query(arguments: Mapping[str, Any]) -> str:

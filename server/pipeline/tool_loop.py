@@ -25,7 +25,7 @@ from server.log_context import error_fields
 from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
 from server.pipeline.short_ids import ShortIds
-from server.pipeline.tool_results import LOOK_UPS, READ_SOURCE, is_error
+from server.pipeline.tool_results import LOOK_UPS, MEMORY_TOOLS, READ_SOURCE, is_error
 from server.pipeline.tool_rules import ToolRules
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 TOOL_TIMEOUT_SECONDS = 5.0
 """One call of a tool. Part of the model's own time-out; a search takes tens of milliseconds."""
-_USABLE_SECONDS = 0.25
+_OFFER_SECONDS = 0.25
 _CALLS_A_ROUND = 8
 _RESULT_CHARACTERS = 16_000
 _ARGUMENT_CHARACTERS = 4_000
@@ -50,8 +50,11 @@ class Tool(Protocol):
 
     spec: ToolSpec
 
-    async def usable(self, asker: Asker) -> bool:
-        """Whether a call in this turn could be of use; a tool that is not is not offered. Asked once a turn."""
+    async def offer(self, asker: Asker) -> float | None:
+        """None: a call in this turn would be of no use, and the tool is not offered. Asked once a turn.
+
+        Else what is added to `spec.prior`: how much likelier than else a call is, as far as is known without a model.
+        """
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         """The result as JSON-able data. Raises `StackChanError` for arguments the model can repair."""
@@ -74,7 +77,7 @@ class ToolLoop:
     """Drives one answer. `runs`: the calls so far, in order.
 
     `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before. `small`:
-    the model reads and writes slowly and likes to do a thing twice; it gets short ids, and looks up once.
+    the model reads and writes slowly and likes to do a thing twice; it gets short ids, and each tool of memory once.
     """
 
     def __init__(
@@ -101,7 +104,7 @@ class ToolLoop:
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
         said: tuple[LlmMessage, ...] = ()
-        tools = [tool for tool in self._tools.values() if await self._usable(tool)]
+        tools = [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
         for round_number in range(self._max_rounds + 1):
             last = round_number == self._max_rounds
             calls = await ask(said, () if last else self._offered(tools))
@@ -125,22 +128,22 @@ class ToolLoop:
             for run in done:
                 self._rules.read(run.name, run.result)
 
-    async def _usable(self, tool: Tool) -> bool:
-        """A tool that cannot tell is offered: its own failure says more."""
+    async def _spec(self, tool: Tool) -> ToolSpec | None:
+        """The tool as it is offered in this turn, if it is. One that cannot tell is: its own failure says more."""
+        prior: float | None = 0.0
         try:
-            return await bounded(tool.usable(self._asker), _USABLE_SECONDS)
+            prior = await bounded(tool.offer(self._asker), _OFFER_SECONDS)
         except TimeoutError:
             _log.warning("whether %s is of use came too late", tool.spec.name)
         except Exception as error:
             _log.error("whether %s is of use could not be told", tool.spec.name, exc_info=error)
-        return True
+        return None if prior is None else replace(tool.spec, prior=tool.spec.prior + prior)
 
-    def _offered(self, tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+    def _offered(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """What may be called now. A source is read when something was found."""
-        called = {run.name for run in self.runs if _is_done(run.result)} & LOOK_UPS if self._small else set()
+        called = {run.name for run in self.runs if _is_done(run.result)} & MEMORY_TOOLS if self._small else set()
         offered: list[ToolSpec] = []
-        for tool in tools:
-            spec = tool.spec
+        for spec in tools:
             if spec.name in called or (spec.name == READ_SOURCE and not self._rules.found_ids):
                 continue
             if self._small and spec.name == READ_SOURCE:

@@ -12,6 +12,7 @@ SEARCH = "search_memory"
 READ_SOURCE = "read_memory_source"
 FORGET = "forget_memory"
 LOOK_UPS = frozenset({SEARCH, READ_SOURCE})
+MEMORY_TOOLS = frozenset({SEARCH, READ_SOURCE, FORGET})
 """Tools that only look something up: nothing is half done when one is given up."""
 
 

@@ -94,6 +94,22 @@ async def search_source_turns(db: AsyncSession, query: str, wanted: SourceFilter
     return [SourceHit(turn_id, score) for turn_id, score in await _search(db, "source_words", found, query, limit)]
 
 
+async def is_mentioned(db: AsyncSession, names: Collection[str], wanted: MemoryFilter) -> bool:
+    """Whether any memory has one of `names` in it as it stands, also inside a longer word; stops at the first."""
+    phrases = [phrase for name in names if (phrase := " ".join(term.word for term in query_terms(name)))]
+    if not phrases:
+        return False
+    words = _words("recall_words")
+    found = (
+        select(words.c.rowid)
+        .join_from(words, RecallItemRow, col(RecallItemRow.item_id) == words.c.rowid)
+        .where(memory_conditions(wanted, begin_here=False))
+        .where(text("recall_words MATCH :words").bindparams(words=" OR ".join(f'"{phrase}"' for phrase in phrases)))
+        .limit(1)
+    )
+    return (await db.exec(found)).first() is not None  # type: ignore[call-overload]
+
+
 async def reindex(db: AsyncSession) -> tuple[int, int]:
     """Make both word indexes anew from the rows; how many memories and source turns are in them.
 

@@ -71,6 +71,15 @@ def query_terms(text: str) -> list[Term]:
     return (telling or found)[:QUERY_TERMS_LIMIT]
 
 
+def share_a_word(query: str, text: str) -> bool:
+    """Whether a search for `query` would find `text` by a word."""
+    there = set(tokens(text))
+    return any(
+        term.word in there or (term.begins and any(word.startswith(term.word) for word in there))
+        for term in query_terms(query)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A stretch of one kind of text. `number`: of a Japanese run, the digits right before it."""

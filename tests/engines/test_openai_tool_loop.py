@@ -42,8 +42,8 @@ class Search:
     spec: Any = SEARCH
     asked: list[Mapping[str, Any]] = field(default_factory=list)
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
         self.asked.append(arguments)

@@ -53,7 +53,10 @@ class FakeLibrary(ModuleType):
         class CommonParams(SimpleNamespace):
             def __init__(self):
                 super().__init__(
-                    model=SimpleNamespace(path=""), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+                    model=SimpleNamespace(path=""),
+                    cpuparams=SimpleNamespace(),
+                    cpuparams_batch=SimpleNamespace(),
+                    flash_attn_type=-1,
                 )
 
         class Server:

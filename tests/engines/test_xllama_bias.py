@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
 from contextlib import aclosing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from server.engines.base import LlmMessage, LlmRequest, ToolSpec
+from server.engines.base import LlmMessage, LlmRequest, LlmToolCall, ToolSpec
 from server.engines.llm.xllama import XllamaLlm
 
 pytestmark = pytest.mark.integration
@@ -51,7 +53,10 @@ async def bodies(monkeypatch, tmp_path, tokens, bias, *requests):
     class CommonParams(SimpleNamespace):
         def __init__(self):
             super().__init__(
-                model=SimpleNamespace(path=""), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+                model=SimpleNamespace(path=""),
+                cpuparams=SimpleNamespace(),
+                cpuparams_batch=SimpleNamespace(),
+                flash_attn_type=-1,
             )
 
     class Server:
@@ -106,3 +111,29 @@ async def test_a_tokenizer_that_writes_the_key_otherwise_gets_no_bias(monkeypatc
 async def test_without_a_bias_nothing_is_asked_of_the_tokenizer(monkeypatch, tmp_path):
     (body,) = await bodies(monkeypatch, tmp_path, {}, 0.0, WITH_TOOLS)
     assert "logit_bias" not in body
+
+
+async def test_a_tools_prior_is_added_and_what_a_tool_gave_is_judged_without_the_bias(monkeypatch, tmp_path):
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    likely = replace(SEARCH, prior=2.5)
+    call = LlmToolCall("search_memory", {"query": "猫"})
+    after = (*WORDS, LlmMessage("assistant", "", tool_calls=(call,)), LlmMessage("tool", "{}"))
+    requests = [
+        LlmRequest(WORDS, ANSWER, (SEARCH, likely)),
+        LlmRequest(after, ANSWER, (likely,)),
+        LlmRequest(after, ANSWER, (SEARCH,)),
+    ]
+    with_prior, after_a_result, without_prior = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
+    assert with_prior["logit_bias"] == [[14172, 3.75]]
+    assert after_a_result["logit_bias"] == [[14172, 2.5]]
+    assert "logit_bias" not in without_prior
+
+
+async def test_a_tool_that_must_be_called_leaves_no_answer_and_no_bias(monkeypatch, tmp_path):
+    forget = ToolSpec("forget_memory", "Forget.", SEARCH.parameters, prior=math.inf)
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    (body,) = await bodies(monkeypatch, tmp_path, tokens, 1.25, LlmRequest(WORDS, ANSWER, (SEARCH, forget)))
+    assert "logit_bias" not in body, "it would also stand in the arguments"
+    assert "forget_memory" in body["grammar"]
+    assert "search_memory" in body["grammar"]
+    assert "reply" not in body["grammar"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,11 +26,9 @@ from server.memory.tools import (
     READ_MEMORY_SOURCE,
     SEARCH_MEMORY,
     SEARCH_MEMORY_FULL,
-    ForgetMemory,
     ReadMemorySource,
     SearchArguments,
     SearchMemory,
-    asks_to_forget,
 )
 from server.storage.memory_records import Memory
 from server.storage.records import SourceTurn
@@ -39,7 +36,6 @@ from server.storage.records import SourceTurn
 pytestmark = pytest.mark.unit
 NOON = dt.datetime(2026, 11, 29, 15, 30, tzinfo=dt.UTC)
 ASKER = Asker("tester", None, "session", 7, NOON, ZoneInfo("Asia/Tokyo"), "パソコンはいくらだった？")
-FORGETTING = replace(ASKER, words="そのパソコンのことは忘れて")
 
 
 def memory(number: int, summary: str = "富士通のPCを30,000円で買った。", **changes: Any) -> Memory:
@@ -145,7 +141,7 @@ async def test_a_full_search_gives_the_fields_of_the_contract() -> None:
 
 
 async def something(asker):
-    return True
+    return 0.0
 
 
 @pytest.mark.parametrize(
@@ -292,93 +288,6 @@ async def test_bad_arguments_of_reading_are_told(arguments: dict[str, Any]) -> N
     with pytest.raises(RequestError):
         await ReadMemorySource(read).run(arguments, ASKER)
     assert read.asked == []
-
-
-class Forget:
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, ...]] = []
-
-    async def __call__(self, memory_ids: tuple[str, ...], asker: Asker) -> Mapping[str, Any]:
-        self.asked.append(memory_ids)
-        return {"forgotten": len(memory_ids), "still_found": 0}
-
-
-async def test_what_is_certain_is_forgotten_and_no_word_of_it_comes_back() -> None:
-    forget = Forget()
-    tool = ForgetMemory(Search(result(memory(1), memory(2))), forget)
-    told = await tool.run({"query": "富士通のPC"}, FORGETTING)
-    assert forget.asked == [(memory(1).memory_id,)]
-    assert "富士通" not in json.dumps(told, ensure_ascii=False)
-    assert await tool.run({"memory_ids": [memory(2).memory_id, memory(2).memory_id]}, FORGETTING) == {
-        "forgotten": 1,
-        "still_found": 0,
-    }
-
-
-async def test_what_is_ambiguous_is_asked_about_and_not_forgotten() -> None:
-    forget = Forget()
-    told = await ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget).run(
-        {"query": "PC"}, FORGETTING
-    )
-    assert [one["memory_id"] for one in told["which"]] == [memory(1).memory_id, memory(2).memory_id]
-    assert forget.asked == []
-    assert (await ForgetMemory(Search(result()), forget).run({"query": "PC"}, FORGETTING))["note"] == "nothing found"
-    assert forget.asked == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, {"query": ""}, {"query": "x", "memory_ids": ["mem_1"]}, {"memory_ids": "mem_1"}, {"memory_ids": [5]}],
-)
-async def test_bad_arguments_of_forgetting_forget_nothing(arguments: dict[str, Any]) -> None:
-    forget = Forget()
-    with pytest.raises(RequestError):
-        await ForgetMemory(Search(result(memory(1))), forget).run(arguments, FORGETTING)
-    assert forget.asked == []
-
-
-@pytest.mark.parametrize("arguments", [{"query": "富士通"}, {"memory_ids": ["mem_1"]}])
-async def test_who_did_not_ask_for_it_makes_nothing_forgotten(arguments: dict[str, Any]) -> None:
-    forget, search = Forget(), Search(result(memory(1)))
-    with pytest.raises(RequestError, match="did not ask"):
-        await ForgetMemory(search, forget).run(arguments, ASKER)
-    assert forget.asked == []
-    assert search.asked == []
-
-
-async def test_who_was_asked_which_one_need_not_say_forget_again() -> None:
-    forget = Forget()
-    tool = ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget)
-    await tool.run({"query": "PC"}, FORGETTING)
-    chosen = {"memory_ids": [memory(2).memory_id]}
-    answer = replace(ASKER, turn_id=FORGETTING.turn_id + 1, words="新しい方")
-    for stranger in (replace(answer, session_id="other"), replace(answer, turn_id=FORGETTING.turn_id)):
-        with pytest.raises(RequestError):
-            await tool.run(chosen, stranger)
-    with pytest.raises(RequestError):
-        await tool.run({"memory_ids": [memory(2).memory_id, memory(3).memory_id]}, answer)
-    assert (await tool.run(chosen, answer))["forgotten"] == 1
-    assert forget.asked == [(memory(2).memory_id,)]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "そのことは忘れて",
-        "ﾜｽﾚﾃ わすれてよ",
-        "記録を消してほしい",
-        "Please FORGET that.",
-        "Delete it",
-        "don't remember it",
-    ],
-)
-def test_requests_to_forget_are_known(words: str) -> None:
-    assert asks_to_forget(words)
-
-
-@pytest.mark.parametrize("words", ["パソコンはいくらだった？", "What did I buy?", "", "はい"])
-def test_other_words_are_no_request_to_forget(words: str) -> None:
-    assert not asks_to_forget(words)
 
 
 def test_words_in_a_memory_that_give_orders_stay_words() -> None:

@@ -49,12 +49,12 @@ async def test_what_was_said_is_found_by_its_meaning_in_another_session(home: Ho
         assert (await home.search())["candidates"][0]["retrieval_score"] > 0.5, "after a restart"
 
 
-async def test_a_small_model_is_offered_the_search_it_knows_and_others_everything(home: Home) -> None:
+async def test_a_small_model_is_offered_the_same_tools_with_less_to_fill_in(home: Home) -> None:
     async with home.open() as memory:
         small, large = (memory.tools_for(capabilities(small=small)) for small in (True, False))
-        assert [tool.spec.name for tool in small] == ["search_memory"]
-        assert set(small[0].spec.parameters["properties"]) == {"query"}
-        assert [tool.spec.name for tool in large] == ["search_memory", "read_memory_source", "forget_memory"]
+        for tools in (small, large):
+            assert [tool.spec.name for tool in tools] == ["search_memory", "read_memory_source", "forget_memory"]
+        assert [list(tool.spec.parameters["properties"]) for tool in small] == [["query"], ["memory_id"], ["query"]]
         assert "date_from" in large[0].spec.parameters["properties"]
 
 
@@ -320,3 +320,20 @@ async def test_closing_is_safe_at_any_time(home: Home) -> None:
 
 async def _true(value: bool) -> bool:
     return value
+
+
+async def test_a_search_is_offered_when_there_is_something_to_find_and_likelier_when_it_is_spoken_of(
+    home: Home,
+) -> None:
+    async with home.open() as memory:
+        search = memory.tools_for(capabilities(small=True))[0]
+        assert await search.offer(home.asker("パソコンは？")) is None
+        asker = await home.say("おはよう")
+        assert await search.offer(replace(asker, words="パソコンは？")) is None, "only this conversation"
+        assert await search.offer(home.asker("パソコンは？")) == -1.0, "said, but in no memory"
+        await home.remember_the_pc()
+        for words in ("あのパソコン、いくらだった？", "富士通？", "ﾊﾟｿｺﾝの値段は"):
+            assert await search.offer(home.asker(words)) == 1.0, words
+        for words in ("元気？", "自転車はどこ？", "…", "ン", "How are you?", '"', "パソコソ"):
+            assert await search.offer(home.asker(words)) == -1.0, words
+        assert await search.offer(replace(home.asker("パソコン"), persona="another")) is None

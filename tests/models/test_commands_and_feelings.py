@@ -18,14 +18,14 @@ from server.config_sections import LlmSettings
 from server.context.prompts import answer_schema, json_text, prompt_messages, stable_prefix, tool_result_message
 from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall
 from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
-from server.memory.tools import SEARCH_MEMORY
+from server.memory.tools import FORGET_MEMORY_SHORT, READ_MEMORY_SOURCE_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
 pytestmark = pytest.mark.models
 
 DATA = Path(__file__).parent.parent / "data" / "commands_and_feelings.json"
 SAID_AT = datetime(2026, 11, 30, 15, 20, tzinfo=ZoneInfo("Asia/Tokyo"))
-TOOLS = (SEARCH_MEMORY,)
+TOOLS = (SEARCH_MEMORY, READ_MEMORY_SOURCE_SHORT, FORGET_MEMORY_SHORT)
 
 
 def model_path() -> Path:
@@ -74,14 +74,14 @@ async def ask(llm, persona, text):
     request = LlmRequest(
         messages=prompt_messages(persona, llm.capabilities, TOOLS, (), text, language=language, said_at=SAID_AT),
         answer_schema=answer_schema(persona, language),
-        tools=TOOLS,
+        tools=(SEARCH_MEMORY,),  # as in a turn, where the others wait for something found or asked
     )
     written, call = await read(llm, request)
-    if call is not None:  # as in a turn: memory is empty, and the second time the model has to answer
+    if call is not None:  # as in a turn that finds nothing: the second time the model has to answer
         messages = (
             *request.messages,
             LlmMessage("assistant", "", tool_calls=(call,)),
-            tool_result_message(call, json_text({"memories": [], "note": "nothing found"})),
+            tool_result_message(call, json_text({"candidates": [], "note": "nothing found"})),
         )
         written, _ = await read(llm, replace(request, messages=messages, tools=()))
     return json.loads(written)

@@ -26,8 +26,8 @@ class Search:
 
     spec = ToolSpec("search_memory", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         return {"memories": []}

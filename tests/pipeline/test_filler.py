@@ -36,8 +36,8 @@ class Search:
     def __init__(self, seconds=0.0):
         self.seconds = seconds
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         await asyncio.sleep(self.seconds)

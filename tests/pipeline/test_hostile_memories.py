@@ -38,8 +38,8 @@ class Recording:
         self._result = result
         self._ran = ran
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         self._ran.append((self.spec.name, dict(arguments)))

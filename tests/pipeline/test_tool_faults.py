@@ -31,8 +31,8 @@ class Odd:
         self.given = given
         self.asked = []
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         self.asked.append(arguments)
@@ -93,8 +93,8 @@ def test_memory_that_hangs_is_waited_for_a_bounded_time():
 class Slow(Odd):
     """Takes seconds."""
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         self.asked.append(arguments)
@@ -130,8 +130,8 @@ def test_a_tool_that_changes_something_has_a_time_of_its_own():
 
 def test_a_tool_is_told_who_asks_and_what_was_said():
     class Told(Odd):
-        async def usable(self, asker):
-            return True
+        async def offer(self, asker):
+            return 0.0
 
         async def run(self, arguments, asker):
             self.asked.append(asker)
@@ -160,7 +160,7 @@ def test_the_memory_search_itself_says_what_is_wrong_with_its_arguments(argument
     call = [LlmToolCall("search_memory", arguments), LlmDone("tool_calls")]
 
     async def something(asker):
-        return True
+        return 0.0
 
     played, _ = play(SearchMemory(find, something), call)
     assert_answered(played, errors=1)
@@ -288,14 +288,14 @@ FOUND = {
 }
 
 
-def memory_tool(name, result, use=True):
+def memory_tool(name, result, use=0.0):
     class Memory:
         spec = ToolSpec(name, "…", {"type": "object", "properties": {"memory_id": {"type": "string"}}, "required": []})
 
         def __init__(self):
             self.asked = []
 
-        async def usable(self, asker):
+        async def offer(self, asker):
             if isinstance(use, Exception):
                 raise use
             return use
@@ -316,12 +316,13 @@ def offered(llm):
 
 
 @pytest.mark.parametrize(
-    ("use", "names"), [(True, ["search_memory"]), (False, []), (StorageError("disk"), ["search_memory"])]
+    ("use", "names"), [(0.5, ["search_memory"]), (None, []), (StorageError("disk"), ["search_memory"])]
 )
 def test_a_tool_of_no_use_in_this_turn_is_not_offered_and_one_that_cannot_tell_is(use, names):
     llm = FakeLlm(scripts=[answer()])
     assert_answered(play_turn(WORDS, llm=llm, tools=[memory_tool("search_memory", FOUND, use)]), errors=0)
     assert offered(llm) == [names]
+    assert all(tool.prior == (0.5 if use == 0.5 else 0.0) for tool in llm.requests[0].tools)
 
 
 def test_a_small_model_reads_a_source_by_a_short_id_and_looks_up_once():

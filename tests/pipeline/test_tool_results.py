@@ -74,8 +74,8 @@ class Fixed:
         self.spec = ToolSpec(name, "Does it.", {"type": "object", "properties": {}})
         self._result = result
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         if isinstance(self._result, Exception):

@@ -260,8 +260,8 @@ class Weather:
     def __init__(self):
         self.asked = []
 
-    async def usable(self, asker):
-        return True
+    async def offer(self, asker):
+        return 0.0
 
     async def run(self, arguments, asker):
         self.asked.append(arguments)

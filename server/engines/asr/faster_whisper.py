@@ -2,13 +2,16 @@
 
 Whisper pads every utterance to 30 s, and on a CPU that encoding is most of the time. Here the utterance plus some
 silence is encoded (about four times faster for a short one), and only when the model is unsure of what it wrote is
-the full window tried as well. The encoded sound serves both language detection and decoding. What the model's own
-numbers call silence or a repetition comes back as empty text. Whether anyone spoke at all is the VAD's matter.
+the full window tried as well. The encoded sound serves language detection and every decoding. Hot words are given as a
+list in the language's own punctuation, which the text then keeps; a hot word that is heard only because it was expected
+has to fit the sound better than what is heard without. What the model's own numbers call silence or a repetition comes
+back as empty text. Whether anyone spoke at all is the VAD's matter.
 """
 
 from __future__ import annotations
 
 import os
+import unicodedata
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +47,12 @@ class WhisperRecipe:
     """Text that compresses better than this repeats itself."""
     tokens_per_second: float = 14.0
     """More than people say; bounds a run-away repetition."""
-    max_hot_words: int = 24
+    max_hot_words: int = 12
+    """The most relevant ones. On spoken names a list of 10 set more right than one of 20, took less time, and changed
+    less of the rest."""
+    name_gain: float = 0.05
+    """By so much the average has to be better with the hot words than without, for one that is only heard with them.
+    Of 21 names set right 19 gained more; of ordinary words taken for a name by their sound (寄り道), half did not."""
     split_after_seconds: float = 20.0
     """A longer utterance than one window is cut at its quietest moment between this and the window's end."""
 
@@ -112,18 +120,18 @@ class FasterWhisperAsr:
         self._model = WhisperModel(
             str(self._folder), device="cpu", compute_type=self._compute_type, cpu_threads=self._threads
         )
-        self._hear(np.zeros(ASR_SAMPLE_RATE_HZ // 2, np.float32), ("en",), "")
+        self._hear(np.zeros(ASR_SAMPLE_RATE_HZ // 2, np.float32), ("en",), ())
 
     def _transcribe(self, samples: Samples, languages: tuple[str, ...], hot_words: tuple[str, ...]) -> Transcription:
         unknown = sorted(set(languages) - set(self._model.supported_languages))
         if unknown:
             raise AsrError(f"Whisper does not know the language {', '.join(unknown)}.", hint="Use ISO 639-1 codes.")
         # A lone surrogate would stop the tokenizer.
-        expected = [word.encode(errors="ignore").decode().strip() for word in hot_words[: self._recipe.max_hot_words]]
-        hint = " ".join(word for word in expected if word)
+        cleaned = (word.encode(errors="ignore").decode().strip() for word in hot_words)
+        expected = tuple(word for word in cleaned if word)[: self._recipe.max_hot_words]
         heard: list[_Hearing] = []
         for piece in split_at_quiet(samples, self._recipe):
-            hearing = self._hear_surely(piece, languages, hint)
+            hearing = self._hear_surely(piece, languages, expected)
             if hearing.text:
                 heard.append(hearing)
                 languages = (hearing.language,)  # one utterance, one language
@@ -140,16 +148,16 @@ class FasterWhisperAsr:
             ),
         )
 
-    def _hear_surely(self, samples: Samples, languages: tuple[str, ...], hint: str) -> _Hearing:
+    def _hear_surely(self, samples: Samples, languages: tuple[str, ...], expected: tuple[str, ...]) -> _Hearing:
         recipe = self._recipe
-        hearing = self._hear(samples, languages, hint)
+        hearing = self._hear(samples, languages, expected)
         window_seconds = self._window_seconds(len(samples))
         if (
             hearing.average_log_probability < recipe.sure_log_probability
             and not silent(hearing, recipe)
             and window_seconds < recipe.full_window_seconds
         ):
-            again = self._hear(samples, languages, hint, window_seconds=recipe.full_window_seconds)
+            again = self._hear(samples, languages, expected, window_seconds=recipe.full_window_seconds)
             hearing = max(hearing, again, key=lambda one: one.average_log_probability)
         return hearing if believable(hearing, recipe) else _Hearing("", hearing.language, 0.0, 1.0, 0.0)
 
@@ -158,25 +166,39 @@ class FasterWhisperAsr:
         return min(self._recipe.full_window_seconds, speech_seconds + self._recipe.silence_after_seconds)
 
     def _hear(
-        self, samples: Samples, languages: tuple[str, ...], hint: str, *, window_seconds: int | None = None
+        self,
+        samples: Samples,
+        languages: tuple[str, ...],
+        expected: tuple[str, ...],
+        *,
+        window_seconds: int | None = None,
     ) -> _Hearing:
-        """Encode once, choose the language, decode."""
+        """Encode once, choose the language, decode; once more without hot words if one was heard."""
         from faster_whisper.audio import pad_or_trim
-        from faster_whisper.tokenizer import Tokenizer
-        from faster_whisper.transcribe import get_suppressed_tokens
 
         model = self._model
         window_seconds = window_seconds or self._window_seconds(len(samples))
         features = model.feature_extractor(np.ascontiguousarray(samples, np.float32))
         encoded = model.encode(pad_or_trim(features, window_seconds * model.frames_per_second))
-        language, language_probability = languages[0], 1.0
+        language, probability = languages[0], 1.0
         if len(languages) > 1:
             probability_of = {token[2:-2]: value for token, value in model.model.detect_language(encoded)[0]}
             language = max(languages, key=lambda code: probability_of.get(code, 0.0))
-            language_probability = float(probability_of.get(language, 0.0))
+            probability = float(probability_of.get(language, 0.0))
+        most_tokens = 16 + int(self._recipe.tokens_per_second * len(samples) / ASR_SAMPLE_RATE_HZ)
+        hearing = self._decode(encoded, language, probability, hint_of(expected, language), most_tokens)
+        if any(holds(hearing.text, word) for word in expected):
+            plain = self._decode(encoded, language, probability, "", most_tokens)
+            return hearing if fits_better(hearing, plain, expected, self._recipe) else plain
+        return hearing
+
+    def _decode(self, encoded: Any, language: str, probability: float, hint: str, most_tokens: int) -> _Hearing:
+        from faster_whisper.tokenizer import Tokenizer
+        from faster_whisper.transcribe import get_suppressed_tokens
+
+        model = self._model
         tokenizer = Tokenizer(model.hf_tokenizer, model.model.is_multilingual, task="transcribe", language=language)
         prompt = model.get_prompt(tokenizer, [], without_timestamps=True, hotwords=hint or None)
-        most_tokens = 16 + int(self._recipe.tokens_per_second * len(samples) / ASR_SAMPLE_RATE_HZ)
         result = model.model.generate(
             encoded,
             [prompt],
@@ -191,10 +213,34 @@ class FasterWhisperAsr:
         return _Hearing(
             text=tokenizer.decode(tokens).strip(),
             language=language,
-            language_probability=language_probability,
+            language_probability=probability,
             no_speech_probability=float(result.no_speech_prob),
             average_log_probability=float(result.scores[0]) * len(tokens) / (len(tokens) + 1),
         )
+
+
+def hint_of(expected: Sequence[str], language: str) -> str:
+    """The hot words, most relevant first, as a sentence before the utterance: the most relevant next to it."""
+    if not expected:
+        return ""
+    between, end = ("、", "。") if language in ("ja", "zh") else (", ", ".")
+    return between.join(reversed(expected)) + end
+
+
+def holds(text: str, word: str) -> bool:
+    """Whether a text has a hot word, however it is spaced and cased."""
+    return bool(_letters(word)) and _letters(word) in _letters(text)
+
+
+def fits_better(hearing: _Hearing, plain: _Hearing, expected: Sequence[str], recipe: WhisperRecipe) -> bool:
+    """Whether what was heard with hot words is believed rather than what was heard without, `plain`."""
+    only_expected = any(holds(hearing.text, word) and not holds(plain.text, word) for word in expected)
+    return not only_expected or hearing.average_log_probability >= plain.average_log_probability + recipe.name_gain
+
+
+def _letters(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in folded if character.isalnum())
 
 
 def believable(hearing: _Hearing, recipe: WhisperRecipe) -> bool:

@@ -37,8 +37,8 @@ _decoder = json.JSONDecoder()
 def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
     """The JSON Schema of one model output: the answer, or `{"tool": name, "args": {...}}` for one of `tools`.
 
-    None: free text. Property order is the order written. Raises `LlmError` for tools without an answer schema: free
-    text and a grammar exclude each other.
+    No answer beside a tool of infinite prior. None: free text. Property order is the order written. Raises `LlmError`
+    for tools without an answer schema: free text and a grammar exclude each other.
     """
     if not tools:
         return answer_schema
@@ -53,6 +53,8 @@ def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSp
         }
         for tool in tools
     ]
+    if any(tool.prior == math.inf for tool in tools):
+        return {"oneOf": branches}
     return {"oneOf": [*branches, answer_schema]}
 
 
