@@ -216,7 +216,7 @@ class EmbeddedIndex:
             points = None
             with suppress(MemoryIndexError):  # not open, or damaged meanwhile: the mark keeps saying so
                 points = self._guarded(self._count)
-            self._store.close()
+            self._guarded(self._store.close)
             if points is not None:
                 self._folder.write_mark(points)
         finally:
