@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from server.engines.base import LlmText, LlmToolCall, ToolSpec
-from server.engines.llm.decision import DecisionReader, clean_text, decision_schema
+from server.engines.llm.decision import DecisionReader, decision_schema, whole_characters
 from server.errors import LlmError
 
 pytestmark = pytest.mark.unit
@@ -124,7 +124,7 @@ def test_a_cut_tool_call_is_an_error():
 
 
 def test_halves_of_characters_are_dropped():
-    assert clean_text("か\ufffdき\ud83dく😀") == "かきく😀"
+    assert whole_characters("か\ufffdき\ud83dく😀") == "かきく😀"
     call = read(['{"tool":"search_memory","args":{"query":"\\ud83dく\\ud83d\\ude00","list":["\\udc00"],"n":1}}'])[0]
     assert call.arguments == {"query": "く😀", "list": [""], "n": 1}
 

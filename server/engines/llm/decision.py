@@ -63,7 +63,9 @@ def written_messages(messages: Sequence[LlmMessage]) -> list[dict[str, str]]:
     return [
         {
             "role": "user" if message.role == "tool" else message.role,
-            "content": clean_text("\n".join(_written_call(call) for call in message.tool_calls) or message.content),
+            "content": whole_characters(
+                "\n".join(_written_call(call) for call in message.tool_calls) or message.content
+            ),
         }
         for message in messages
     ]
@@ -73,7 +75,7 @@ def _written_call(call: LlmToolCall) -> str:
     return json.dumps({TOOL_KEY: call.name, "args": call.arguments}, ensure_ascii=False, separators=(",", ":"))
 
 
-def clean_text(text: str) -> str:
+def whole_characters(text: str) -> str:
     """`text` without replacement characters and lone surrogates."""
     return _BROKEN.sub("", text)
 
@@ -173,7 +175,7 @@ class DecisionReader:
         arguments: object = next((value[key] for key in _ARGUMENT_KEYS if key in value), {})
         if isinstance(arguments, str):
             arguments = _parse_arguments(arguments)
-        return [LlmToolCall(name=clean_text(name), arguments=json_arguments(arguments, name))]
+        return [LlmToolCall(name=whole_characters(name), arguments=json_arguments(arguments, name))]
 
 
 def _parse_arguments(text: str) -> object:
@@ -187,11 +189,11 @@ def _json_value(value: Any, tool: str, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise _unreadable(tool, "are nested too deeply")
     if isinstance(value, str):
-        return clean_text(value)
+        return whole_characters(value)
     if isinstance(value, list):
         return [_json_value(item, tool, depth + 1) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {clean_text(key): _json_value(item, tool, depth + 1) for key, item in value.items()}
+        return {whole_characters(key): _json_value(item, tool, depth + 1) for key, item in value.items()}
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from server.engines.base import LlmText, LlmToolCall, ToolSpec
-from server.engines.llm.decision import DecisionReader, clean_text, json_arguments
+from server.engines.llm.decision import DecisionReader, json_arguments, whole_characters
 from server.errors import LlmError
 
 _THINK, _END_THINK, _CALL, _END_CALL = "<think>", "</think>", "<tool_call>", "</tool_call>"
@@ -191,7 +191,7 @@ class ContentReader:
         if not self._tools:
             return ()
         if (function := _FUNCTION.search(block)) is not None:
-            return (LlmToolCall(clean_text(function[1]), self._parameters(function[1], function[2])),)
+            return (LlmToolCall(whole_characters(function[1]), self._parameters(function[1], function[2])),)
         named = _CALLED_NAME.search(block)
         reader = DecisionReader([*self._tools, *([named[1]] if named else [])])
         calls = [item for item in (*reader.feed(block), *reader.finish()) if isinstance(item, LlmToolCall)]

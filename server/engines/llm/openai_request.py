@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.engines.base import LlmMessage, LlmRequest, ToolSpec
-from server.engines.llm.decision import clean_text, decision_schema, written_messages
+from server.engines.llm.decision import decision_schema, whole_characters, written_messages
 from server.engines.llm.presets import Endpoint
 
 # Endpoints refuse what their grammar compilers do not know; the prompt says the same in words.
@@ -101,7 +101,7 @@ def _native_messages(messages: Sequence[LlmMessage]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     unnamed = 0
     for message in messages:
-        content = clean_text(message.content)
+        content = whole_characters(message.content)
         if message.role == "tool":
             out.append({"role": "tool", "tool_call_id": message.call_id or f"call_{unnamed}", "content": content})
             continue

@@ -20,7 +20,7 @@ import httpx2
 import jiter
 
 from server.engines.base import LlmDone, LlmText, LlmToolCall, ToolSpec
-from server.engines.llm.decision import clean_text, json_arguments
+from server.engines.llm.decision import json_arguments, whole_characters
 from server.engines.llm.openai_content import MAX_CALLS, ContentReader
 from server.errors import LlmError
 
@@ -234,7 +234,7 @@ class ChatReader:
         text = self._half + (content if isinstance(content, str) else "")
         self._half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         text = text.removesuffix(self._half) if self._half else text
-        return clean_text(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return whole_characters(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 @dataclass
@@ -303,11 +303,11 @@ class ToolCallMerger:
         return known
 
     def _whole(self, call: _Call) -> LlmToolCall:
-        name = clean_text(call.name)
+        name = whole_characters(call.name)
         given = call.given
         if given is None:
             given = read_arguments("".join(call.arguments), self._tools.get(call.name))
-        return LlmToolCall(name, json_arguments(given, name), clean_text(call.id))
+        return LlmToolCall(name, json_arguments(given, name), whole_characters(call.id))
 
 
 def read_arguments(text: str, tool: ToolSpec | None = None) -> dict[str, Any] | None:

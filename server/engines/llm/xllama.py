@@ -32,7 +32,7 @@ from server.engines.base import (
     LlmMessage,
     LlmRequest,
 )
-from server.engines.llm.decision import TOOL_KEY, DecisionReader, clean_text, decision_schema, written_messages
+from server.engines.llm.decision import TOOL_KEY, DecisionReader, decision_schema, whole_characters, written_messages
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -142,7 +142,7 @@ class XllamaLlm:
                 for choice in chunk.get("choices", ()):
                     if choice.get("finish_reason") == "length":
                         finish_reason = "length"
-                    text = clean_text(choice.get("delta", {}).get("content") or "")
+                    text = whole_characters(choice.get("delta", {}).get("content") or "")
                     for delta in reader.feed(text):
                         yield delta
             for delta in reader.finish():
@@ -158,7 +158,7 @@ class XllamaLlm:
 
     async def count_tokens(self, text: str) -> int:
         """Tokens in `text`, exact, without the chat template's marks around a message. Raises `LlmError`."""
-        answer = await self._thread.call(self._post, "/tokenize", {"content": clean_text(text)})
+        answer = await self._thread.call(self._post, "/tokenize", {"content": whole_characters(text)})
         return len(answer["tokens"])
 
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
