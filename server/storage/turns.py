@@ -263,13 +263,9 @@ async def get_trace(db: AsyncSession, turn_id: int) -> Any:
     return None if row is None else row.trace
 
 
-async def recent_source_turns(
-    db: AsyncSession, session_id: str, limit: int, *, before_turn_id: int | None = None
-) -> list[SourceTurn]:
-    """The last `limit` source turns of a session, newest last; `before_turn_id` leaves that turn and later ones out."""
+async def recent_source_turns(db: AsyncSession, session_id: str, limit: int) -> list[SourceTurn]:
+    """The last `limit` source turns of a session, newest last."""
     wanted = select(SourceTurnRow).where(SourceTurnRow.session_id == session_id)
-    if before_turn_id is not None:
-        wanted = wanted.where(SourceTurnRow.turn_id < before_turn_id)
     rows = (await db.exec(wanted.order_by(col(SourceTurnRow.source_turn_id).desc()).limit(limit))).all()
     return [record(SourceTurn, row) for row in reversed(rows)]
 

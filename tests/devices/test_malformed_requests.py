@@ -20,7 +20,7 @@ from tests.soaks.wire import Malformed, WireAnswer, parse, request_bytes, send, 
 
 pytestmark = pytest.mark.integration
 
-COUNT = 320
+COUNT = 160
 ERROR = b'{"error": {"code": "x", "message": "y", "retryable": false, "hint": null}}'
 
 

@@ -193,10 +193,8 @@ async def test_recent_source_turns_are_of_the_session_and_newest_last(databases:
             )
     async with databases.world(write=False) as db:
         last = await recent_source_turns(db, home, 3)
-        before = await recent_source_turns(db, home, 3, before_turn_id=5)
         every = await recent_source_turns(db, home, 100)
     assert [item.text for item in last] == ["robot 4", "user 5", "robot 5"]
-    assert [item.text for item in before] == ["robot 2", "user 4", "robot 4"]
     assert len(every) == 8
 
 
