@@ -19,8 +19,8 @@
     ├── RequestError               a request is malformed
     ├── AuthError                  no token, a wrong token, or a token for something else
     ├── NotFoundError              the thing asked for does not exist
-    ├── GoneError                  it existed and was kept only for a time
-    ├── BusyError                  this device is already in a turn
+    ├── GoneError                  it existed, and was kept only for a time or forgotten on request
+    ├── BusyError                  this device is already in a turn, or this work is already being done
     └── OverloadError              too much work at once; carries `retry_after_seconds`
 
 Codes are `snake_case`, stable and part of the API. This module does not know HTTP: only `devices` and `api` turn a
@@ -35,7 +35,11 @@ _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class StackChanError(Exception):
-    """Base of all: `code` for machines, `message` for people, `hint` for what to do next."""
+    """Base of all: `code` for machines, `message` for people, `hint` for what to do next.
+
+    Codes without a kind of their own: `internal`, `starting`, `start_failed`, `stopping`; of the memory commands
+    `memory_missing` (a data folder without one), `export_truncated`, `rebuild_failed`.
+    """
 
     default_code = "internal"
     default_retryable = False
@@ -115,6 +119,8 @@ class TtsError(EngineError):
 
 
 class EmbeddingError(EngineError):
+    """Codes: `embedding_failed`."""
+
     default_code = "embedding_failed"
 
 
@@ -126,7 +132,8 @@ class AudioError(StackChanError):
 
 
 class StorageError(StackChanError):
-    """Codes: `storage_failed`, `storage_full`, `storage_newer` (written by a newer version)."""
+    """Codes: `storage_failed`, `storage_full`, `storage_newer` (written by a newer version), `data_in_use`; of a backup
+    that is put back also `backup_foreign` (no backup of this server), `backup_damaged`."""
 
     default_code = "storage_failed"
 
@@ -134,7 +141,7 @@ class StorageError(StackChanError):
 class MemoryIndexError(StackChanError):
     """The vector index. Codes: `index_failed`, `index_invalid` (a point, vector or filter cannot be used),
     `index_closed`, `index_busy`, `index_foreign` (the folder or collection is not ours), `index_unauthorized`, and
-    those of its kinds."""
+    `index_locked`, `index_mismatch`, `index_damaged`, `index_unavailable` of its kinds."""
 
     default_code = "index_failed"
 
@@ -163,26 +170,35 @@ class IndexUnavailable(MemoryIndexError):
 
 
 class RequestError(StackChanError):
-    """Codes: `request_invalid` and one for each header or field that can be wrong."""
+    """Codes: `request_invalid` and one for each header or field that can be wrong; of memory `arguments_invalid` (what
+    is asked for, also by a model's tool call), `after_unknown`; of an import, nothing of which is taken then,
+    `import_format`, `import_version`, `import_line_invalid`, `import_line_too_long`, `import_too_large`,
+    `import_truncated`, `import_duplicate`."""
 
     default_code = "request_invalid"
 
 
 class AuthError(StackChanError):
-    """Codes: `token_missing`, `token_invalid`, `device_forbidden`."""
+    """Codes: `token_missing`, `token_invalid`, `device_forbidden`, `device_revoked`."""
 
     default_code = "token_invalid"
 
 
 class NotFoundError(StackChanError):
+    """Codes: `not_found`, `turn_not_found`, `audio_not_found`, `memory_not_found`, `memory_off` (turned off)."""
+
     default_code = "not_found"
 
 
 class GoneError(StackChanError):
+    """Codes: `gone`, `audio_expired`, `memory_forgotten`."""
+
     default_code = "gone"
 
 
 class BusyError(StackChanError):
+    """Codes: `device_busy`, `idempotency_in_progress`, `audio_pending`, `rebuild_running`."""
+
     default_code = "device_busy"
     default_retryable = True
 
