@@ -104,7 +104,7 @@ async def test_while_models_load_the_server_says_so(serve):
 
 async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serve):
     asr = FakeAsr()
-    asr.start_error = AsrError("no model here", hint="Look in /home/robot.")
+    asr.start_error = AsrError("no model here", hint="Look in /somewhere/private.")
     async with serve(asr=asr) as live:
         ready = await live.client.get("/readyz")
         guess = await live.client.get("/readyz", headers={"Authorization": "Bearer guess"})
@@ -112,7 +112,7 @@ async def test_an_engine_that_cannot_start_is_told_and_everything_is_closed(serv
         turn = await live.client.post("/v1/turns", json={"text": "hi"})
     assert ready.json() == {
         "status": "failed",
-        "error": {"code": "asr_failed", "message": "no model here", "hint": "Look in /home/robot."},
+        "error": {"code": "asr_failed", "message": "no model here", "hint": "Look in /somewhere/private."},
     }
     for stranger in (guess, nobody):
         assert stranger.status_code == 503
