@@ -222,7 +222,7 @@ class ServerIndex:
             usable = False
         if not usable:
             raise ConfigError(
-                f"{self._url!r} is no address of a Qdrant server.", hint="Set index.url, like http://127.0.0.1:6333."
+                f"{self._url!r} is no address of a Qdrant server.", hint="Set memory.index_url, like http://127.0.0.1:6333."
             )
         from qdrant_client import AsyncQdrantClient
 
@@ -263,7 +263,7 @@ class ServerIndex:
             return MemoryIndexError(
                 f"The Qdrant server {self._url} refused the API key ({status}).",
                 code="index_unauthorized",
-                hint="Set index.api_key to the server's key.",
+                hint="Set memory.index_api_key to the server's key.",
             )
         if status == 404:
             return IndexDamaged(
