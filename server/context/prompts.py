@@ -196,11 +196,11 @@ def day_text(persona: Persona, at: datetime, language: str, *, with_time: bool =
 
 
 def clock_text(persona: Persona, at: datetime, language: str) -> str:
-    """The time of day at the house; a few tokens, since each of them delays an answer. `at` must carry a zone."""
+    """Weekday and time at the house; a few tokens, since each of them delays an answer. `at` must carry a zone."""
     local = _local(persona, at)
     if (language or persona.languages[0]) == "ja":
-        return f"今は{local.hour}時{local.minute}分。"
-    return f"It is {local.hour}:{local.minute:02}."
+        return f"今は{_WEEKDAYS_JA[local.weekday()]}曜日の{local.hour}時{local.minute}分。"
+    return f"It is {_WEEKDAYS_EN[local.weekday()]}, {local.hour}:{local.minute:02}."
 
 
 def _local(persona: Persona, at: datetime) -> datetime:

@@ -232,14 +232,14 @@ def test_everything_sent_before_is_a_prefix_of_the_next_turn():
 def test_the_first_words_of_a_conversation_come_after_the_day_and_the_local_time():
     day, clock, words = sent((), "今日は何曜日？", 0)[-3:]
     assert (day.role, day.content) == ("system", "今日は2026年11月30日 月曜日。")
-    assert (clock.role, clock.content) == ("system", "今は12時4分。")
+    assert (clock.role, clock.content) == ("system", "今は月曜日の12時4分。")
     assert (words.role, words.content) == ("user", "今日は何曜日？")
 
 
 def test_the_time_is_told_again_when_it_is_old():
     history = [exchange("やあ", "やあ。", 0)]
     assert [message.role for message in sent(history, "今何時？", 1)[-2:]] == ["assistant", "user"]
-    assert sent(history, "今何時？", 10)[-2].content == "今は12時14分。"
+    assert sent(history, "今何時？", 10)[-2].content == "今は月曜日の12時14分。"
 
 
 def test_a_conversation_over_midnight_is_told_the_new_day_with_the_time():
@@ -250,9 +250,9 @@ def test_a_conversation_over_midnight_is_told_the_new_day_with_the_time():
 
 
 def test_the_time_is_told_in_the_language_of_the_words():
-    assert clock_text(persona(), NOON, "en") == "It is 12:04."
-    assert clock_text(persona(zone="America/New_York"), NOON, "en") == "It is 22:04."
-    assert clock_text(persona(), NOON, "") == "今は12時4分。"
+    assert clock_text(persona(), NOON, "en") == "It is Monday, 12:04."
+    assert clock_text(persona(zone="America/New_York"), NOON, "en") == "It is Sunday, 22:04."
+    assert clock_text(persona(), NOON, "") == "今は月曜日の12時4分。"
 
 
 def test_the_day_is_told_in_the_personas_first_language_whatever_is_spoken():

@@ -330,10 +330,10 @@ async def test_a_search_is_offered_when_there_is_something_to_find_and_likelier_
         assert await search.offer(home.asker("パソコンは？")) is None
         asker = await home.say("おはよう")
         assert await search.offer(replace(asker, words="パソコンは？")) is None, "only this conversation"
-        assert await search.offer(home.asker("パソコンは？")) == -1.5, "said, but in no memory"
+        assert await search.offer(home.asker("パソコンは？")) == -1.75, "said, but in no memory"
         await home.remember_the_pc()
         for words in ("あのパソコン、いくらだった？", "富士通？", "ﾊﾟｿｺﾝの値段は"):
-            assert await search.offer(home.asker(words)) == 1.5, words
+            assert await search.offer(home.asker(words)) == 1.75, words
         for words in ("元気？", "自転車はどこ？", "…", "ン", "How are you?", '"', "パソコソ"):
-            assert await search.offer(home.asker(words)) == -1.5, words
+            assert await search.offer(home.asker(words)) == -1.75, words
         assert await search.offer(replace(home.asker("パソコン"), persona="another")) is None

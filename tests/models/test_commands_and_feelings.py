@@ -18,6 +18,7 @@ from server.config_sections import LlmSettings
 from server.context.prompts import answer_schema, json_text, prompt_messages, stable_prefix, tool_result_message
 from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall
 from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
+from server.memory.asked import UNMENTIONED_LOG_ODDS
 from server.memory.tools import FORGET_MEMORY_SHORT, READ_MEMORY_SOURCE_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
@@ -74,7 +75,8 @@ async def ask(llm, persona, text):
     request = LlmRequest(
         messages=prompt_messages(persona, llm.capabilities, TOOLS, (), text, language=language, said_at=SAID_AT),
         answer_schema=answer_schema(persona, language),
-        tools=(SEARCH_MEMORY,),  # as in a turn, where the others wait for something found or asked
+        # As in a turn in which no memory mentions what is spoken of; other tools wait for something found or asked.
+        tools=(replace(SEARCH_MEMORY, prior=UNMENTIONED_LOG_ODDS),),
     )
     written, call = await read(llm, request)
     if call is not None:  # as in a turn that finds nothing: the second time the model has to answer
@@ -103,13 +105,12 @@ def is_right(item, answer):
     return all(answer[field] in values for field, values in item["expect"].items())
 
 
-def test_at_least_13_of_20_are_right(answers):
-    """17 were right before the prompt also had to teach the memory search, 14 when it was added."""
+def test_at_least_15_of_20_are_right(answers):
     wrong = {
         item["text"]: answers[item["id"]] for item in items("utterances") if not is_right(item, answers[item["id"]])
     }
     assert len(items("utterances")) == 20
-    assert len(wrong) <= 7, wrong
+    assert len(wrong) <= 5, wrong
 
 
 def test_greetings_and_questions_move_nothing(answers):

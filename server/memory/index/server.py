@@ -222,7 +222,8 @@ class ServerIndex:
             usable = False
         if not usable:
             raise ConfigError(
-                f"{self._url!r} is no address of a Qdrant server.", hint="Set memory.index_url, like http://127.0.0.1:6333."
+                f"{self._url!r} is no address of a Qdrant server.",
+                hint="Set memory.index_url, like http://127.0.0.1:6333.",
             )
         from qdrant_client import AsyncQdrantClient
 
