@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from server.config_sections import MemorySettings, SessionSettings
 from server.engines.base import EmbeddingEngine, LlmCapabilities, LlmEngine
 from server.errors import MemoryIndexError
-from server.memory.asked import AskedMemory, MemoryTool, OnSearch, query_of
+from server.memory.asked import AskedMemory, MemoryTool, OnSearch, meant_cosine, query_of
 from server.memory.asking import Asker
 from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
@@ -129,7 +129,14 @@ class LongTermMemory:
             rebuild=self.rebuild,
             wake=self.worker.wake,
         )
-        self._asked = AskedMemory(databases, self.recall, self.keeper, on_search=on_search, monotonic=monotonic)
+        self._asked = AskedMemory(
+            databases,
+            self.recall,
+            self.keeper,
+            meant=meant_cosine(fingerprint.model),
+            on_search=on_search,
+            monotonic=monotonic,
+        )
         self._names = NamesToHear(databases, self.recall)
         self._databases = databases
         self._somebody: Callable[[], SearchQuery] = lambda: SearchQuery("", persona_id, None, clock(), zone)

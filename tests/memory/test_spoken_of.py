@@ -1,0 +1,61 @@
+"""Whether what somebody speaks of is remembered, seen without a language model: by words, else by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from server.engines.base import EmbeddingFingerprint
+from server.events import Samples
+from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS, meant_cosine
+from server.memory.indexer import document_text
+from tests.memory.home import PC, Home, capabilities
+from tests.memory.making import DIMENSIONS, WordVectors
+
+pytestmark = pytest.mark.integration
+
+IN_OTHER_WORDS = "この前手に入れた機械、いくらだったっけ"
+
+
+class Meanings(WordVectors):
+    """Knows that a question in other words is about the computer."""
+
+    def __init__(self, model: str) -> None:
+        self.fingerprint = EmbeddingFingerprint(model, DIMENSIONS)
+        self.questions: list[str] = []
+
+    async def embed_queries(self, texts: Sequence[str]) -> Samples:
+        self.questions += texts
+        meant = document_text("富士通", PC)
+        return await super().embed_queries([meant if text == IN_OTHER_WORDS else text for text in texts])
+
+    async def embed_documents(self, texts: Sequence[str]) -> Samples:
+        return await super().embed_queries(texts)
+
+
+async def offered(folder: Path, model: str, words: str, *, small: bool = True) -> tuple[float | None, bool]:
+    """What the search is offered with, and whether vectors were asked for that."""
+    home = Home(folder)
+    embedding = Meanings(model)
+    async with home.open(embedding=embedding) as memory:
+        await home.remember_the_pc()
+        embedding.questions.clear()
+        search = memory.tools_for(capabilities(small=small))[0]
+        return await search.offer(home.asker(words)), bool(embedding.questions)
+
+
+async def test_a_memory_that_is_meant_in_other_words_makes_a_search_likelier(tmp_path: Path) -> None:
+    assert await offered(tmp_path / "1", "e5-test", IN_OTHER_WORDS) == (MENTIONED_LOG_ODDS, True)
+    assert await offered(tmp_path / "2", "e5-test", "今日は空がきれいだね") == (UNMENTIONED_LOG_ODDS, True)
+
+
+async def test_nobody_waits_for_vectors_where_words_tell_or_nobody_asks(tmp_path: Path) -> None:
+    assert await offered(tmp_path / "1", "e5-test", "富士通の値段は？") == (MENTIONED_LOG_ODDS, False)
+    assert await offered(tmp_path / "2", "e5-test", IN_OTHER_WORDS, small=False) == (UNMENTIONED_LOG_ODDS, False)
+
+
+async def test_an_embedding_model_whose_cosines_were_not_measured_tells_nothing(tmp_path: Path) -> None:
+    assert await offered(tmp_path, "other", IN_OTHER_WORDS) == (UNMENTIONED_LOG_ODDS, False)
+    assert (meant_cosine("Qwen3-Embedding-0.6B"), meant_cosine("multilingual-E5-small")) == (None, 0.86)
