@@ -134,6 +134,10 @@ class EmbeddingSettings(Section):
     """Processor threads; 0: automatic."""
 
 
+LOCAL_MEMORIES = 5_000
+"""Above it the index kind `local` is slow, and the log, the status and the doctor recommend another."""
+
+
 class MemorySettings(Section):
     """What is remembered from one conversation to the next."""
 

@@ -25,9 +25,11 @@ from server.commands import machine, sound
 from server.commands.models import model_state, needed_model_ids
 from server.commands.terminal import own_command
 from server.config import Settings
+from server.config_sections import LOCAL_MEMORIES
 from server.errors import StackChanError
 from server.pipeline.trace_facts import mapping
 from server.run_file import RunFile, read_run_file
+from server.storage.at_rest import count_memories
 
 State = Literal["ok", "info", "warn", "fail"]
 
@@ -111,6 +113,19 @@ def check_data_dir(settings: Settings) -> Finding:
         todo = "Check its owner and permissions, or set STACKCHAN_DATA_DIR to another place."
         return Finding("Data folder", "fail", f"{where}: cannot be written ({error.strerror}).", todo)
     return Finding("Data folder", "ok", where)
+
+
+def check_memory(settings: Settings) -> Finding:
+    if not settings.memory.enabled:
+        return Finding("Memory", "info", "turned off (memory.enabled)")
+    count = count_memories(settings.data_dir / "worlds" / settings.world / "session.sqlite")
+    if count is None:
+        return Finding("Memory", "info", "nothing remembered yet")
+    detail = f"{count:,} memories, index kind {settings.memory.index_kind}"
+    if settings.memory.index_kind == "local" and count > LOCAL_MEMORIES:
+        todo = f"Set memory.index_kind to edge, then: {own_command()} memory rebuild"
+        return Finding("Memory", "warn", f"{detail}, which is slow above {LOCAL_MEMORIES:,}", todo)
+    return Finding("Memory", "ok", detail)
 
 
 def check_settings(settings: Settings, problem: StackChanError | None) -> Finding:

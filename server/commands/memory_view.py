@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from server.commands.terminal import Terminal, own_command, printable, printable_line
+from server.config_sections import LOCAL_MEMORIES
 from server.pipeline.trace_facts import mapping
 
 Answer = Mapping[str, Any]
 _DAY, _MINUTE = "%Y-%m-%d", "%Y-%m-%d %H:%M"
 _PARKED_SHOWN = 20
-_LOCAL_MEMORIES = 5_000
 """As in `memory/index_access.py`, whose import would cost more than the whole answer."""
 
 
@@ -174,10 +174,10 @@ def _searches(status: Answer) -> str:
 
 def _recommendation(memories: Answer, index: Answer) -> str:
     searchable = sum(memories[one] for one in ("active", "superseded") if isinstance(memories.get(one), int))
-    if index.get("kind") != "local" or searchable <= _LOCAL_MEMORIES:
+    if index.get("kind") != "local" or searchable <= LOCAL_MEMORIES:
         return ""
     return (
-        f"Above {_LOCAL_MEMORIES:,} memories the index kind local is slow: set memory.index_kind to edge, "
+        f"Above {LOCAL_MEMORIES:,} memories the index kind local is slow: set memory.index_kind to edge, "
         f"then: {own_command()} memory rebuild"
     )
 

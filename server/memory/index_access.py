@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from server.config_sections import LOCAL_MEMORIES
 from server.errors import BusyError, MemoryIndexError
 from server.memory.index.base import MemoryIndex
 from server.memory.indexer import Indexer, Progress
@@ -19,8 +20,6 @@ MakeIndex = Callable[[], MemoryIndex]
 UseIndex = Callable[[MemoryIndex | None], None]
 """Takes the open index, or that there is none."""
 
-LOCAL_MEMORIES = 5_000
-"""Above it `local` is slow, and the log and the doctor recommend another."""
 _LASTING = frozenset({"index_mismatch", "index_foreign", "index_invalid", "index_unauthorized"})
 """Problems that only the owner can end."""
 _log = logging.getLogger(__name__)

@@ -39,6 +39,7 @@ const TEXTS = {
   "trace.asr": ["hearing", "聞き取り"],
   "trace.llm": ["thinking", "考え中"],
   "trace.tool": ["looking up", "調べもの"],
+  "trace.filler": ["let me think", "つなぎの言葉"],
   "trace.tts": ["speaking", "声を作る"],
   "trace.words_stored": ["words stored", "言葉を保存"],
   "trace.first_token": ["first token", "最初の語"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from server.commands.doctor_checks import Finding
 from server.commands.machine import ArithmeticSpeed, measure_arithmetic, memory_bytes, processor_count
 from server.commands.speed import LARGER_MODEL, SMALL_MODEL, better_model, judge_speed
 from server.config import Settings
+from server.config_sections import MemorySettings
 from server.errors import StackChanError
 from server.run_file import RunFile, write_run_file
 from tests.commands.conftest import Cli
@@ -91,7 +94,7 @@ def test_a_check_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(checks, "check_machine", broken)
     monkeypatch.setattr(checks, "check_hub", lambda: Finding("Model hub", "info", ""))
     found = run_checks(Settings(data_dir=tmp_path, model_dir=tmp_path), None)
-    assert len(found) == 11
+    assert len(found) == 12
     machine = next(finding for finding in found if finding.check == "Machine")
     assert machine.state == "warn"
     assert "boom" in machine.detail
@@ -276,3 +279,40 @@ def test_a_broken_setting_is_an_error_with_a_place() -> None:
     problem = StackChanError("a.toml:3: port: found 'x'\nb", hint="Look.")
     finding = checks.check_settings(Settings(), problem)
     assert finding.todo == "Correct a.toml:3: port: found 'x' Look."
+
+
+def memory_finding(data_dir: Path, memories: int | None, **memory: Any) -> Finding:
+    if memories is not None:
+        folder = data_dir / "worlds" / "home"
+        folder.mkdir(parents=True)
+        with closing(sqlite3.connect(folder / "session.sqlite")) as db, db:
+            db.execute("CREATE TABLE recall_items (status TEXT)")
+            db.executemany("INSERT INTO recall_items VALUES (?)", [("active",)] * memories + [("forgotten",)])
+    return checks.check_memory(Settings(data_dir=data_dir, memory=MemorySettings(**memory)))
+
+
+@pytest.mark.parametrize(
+    ("memories", "settings", "state", "word"),
+    [
+        (None, {}, "info", "nothing remembered"),
+        (2, {}, "ok", "2 memories"),
+        (5_000, {}, "ok", "5,000"),
+        (5_001, {}, "warn", "slow above 5,000"),
+        (5_001, {"index_kind": "edge"}, "ok", "edge"),
+        (2, {"enabled": False}, "info", "turned off"),
+    ],
+)
+def test_many_memories_deserve_another_index(
+    tmp_path: Path, memories: int | None, settings: dict[str, Any], state: str, word: str
+) -> None:
+    finding = memory_finding(tmp_path, memories, **settings)
+    assert finding.state == state
+    assert word in finding.detail
+    assert ("memory rebuild" in (finding.todo or "")) == (state == "warn")
+
+
+def test_a_damaged_memory_hinders_no_doctor(tmp_path: Path) -> None:
+    folder = tmp_path / "worlds" / "home"
+    folder.mkdir(parents=True)
+    (folder / "session.sqlite").write_bytes(b"no database")
+    assert checks.check_memory(Settings(data_dir=tmp_path)).state == "info"

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from server.engines.base import LlmMessage, LlmText, LlmToolCall, ToolSpec
+from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
 
 _MARKS = re.compile(r"\s*(?:<think>.*?</think>|<tool_call>|```[a-zA-Z]*)\s*", re.DOTALL)
@@ -56,6 +56,15 @@ def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSp
     if any(tool.prior == math.inf for tool in tools):
         return {"oneOf": branches}
     return {"oneOf": [*branches, answer_schema]}
+
+
+def bias_of_calls(request: LlmRequest, usual: float) -> float:
+    """What is added to the log-odds of a call; 0 where there is no choice between a call and an answer."""
+    if not request.tools or any(tool.prior == math.inf for tool in request.tools):
+        return 0.0
+    # What a tool has given, the model judges by itself.
+    answers_a_tool = bool(request.messages) and request.messages[-1].role == "tool"
+    return (0.0 if answers_a_tool else usual) + max(tool.prior for tool in request.tools)
 
 
 def written_messages(messages: Sequence[LlmMessage]) -> list[dict[str, str]]:

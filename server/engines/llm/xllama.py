@@ -15,7 +15,6 @@ import hashlib
 import http.client
 import json
 import logging
-import math
 import os
 import secrets
 import threading
@@ -32,7 +31,14 @@ from server.engines.base import (
     LlmMessage,
     LlmRequest,
 )
-from server.engines.llm.decision import TOOL_KEY, DecisionReader, decision_schema, whole_characters, written_messages
+from server.engines.llm.decision import (
+    TOOL_KEY,
+    DecisionReader,
+    bias_of_calls,
+    decision_schema,
+    whole_characters,
+    written_messages,
+)
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -280,7 +286,7 @@ class XllamaLlm:
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
-        bias = _bias_of_calls(request, self._tool_bias)
+        bias = bias_of_calls(request, self._tool_bias)
         if bias and self._tool_token is not None:
             # Words of a reply begin with a space, so the bare token hardly stands anywhere but at the first key.
             body["logit_bias"] = [[self._tool_token, bias]]
@@ -316,15 +322,6 @@ class XllamaLlm:
             stop.set()
             work.cancel()
             self._stops.discard(stop)
-
-
-def _bias_of_calls(request: LlmRequest, usual: float) -> float:
-    """What is added to the log-odds of a call; 0 where there is no choice between a call and an answer."""
-    if not request.tools or any(tool.prior == math.inf for tool in request.tools):
-        return 0.0
-    # What a tool has given, the model judges by itself.
-    answers_a_tool = bool(request.messages) and request.messages[-1].role == "tool"
-    return (0.0 if answers_a_tool else usual) + max(tool.prior for tool in request.tools)
 
 
 def _chat_body(messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
