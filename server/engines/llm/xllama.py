@@ -57,8 +57,8 @@ _HTTP_TIMEOUT_SECONDS = 30.0
 # the answer and its IDs are not touched.
 _NO_ECHO = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": 400}
 TOOL_BIASES: Mapping[str, float] = {"qwen2.5-coder-0.5b-instruct-q4_k_m": 5.25}
-"""By model ID: the `tool_bias` with the fewest wrong decisions on training and development utterances, under the shipped
-prompt, most of whose examples answer. Measure again (`scripts/bench_decision`) when they change."""
+"""By model ID: the `tool_bias` with the fewest wrong decisions on training and development utterances, under the
+shipped prompt, most of whose examples answer. Measure again (`scripts/bench_decision`) when they change."""
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
 _PREFIX_FILES = 6
