@@ -37,10 +37,6 @@ class IndexAccess:
         self._changing = asyncio.Lock()
         self._rebuilding = False
 
-    @property
-    def rebuilding(self) -> bool:
-        return self._rebuilding
-
     async def open(self) -> bool:
         """Open the index if it is not open; False when it cannot be used, for which `problem` says why. Never raises
         a `MemoryIndexError`.
@@ -129,16 +125,6 @@ class IndexAccess:
             await self._index.optimize()
         except MemoryIndexError as error:
             _log.warning("the memory index could not be made faster: %s", error.code)
-
-    async def points(self) -> int | None:
-        """How many vectors there are; None when that cannot be told now."""
-        if self._index is None:
-            return None
-        try:
-            return await self._index.count()
-        except MemoryIndexError as error:
-            _log.warning("the vectors could not be counted: %s", error.code)
-            return None
 
     async def close(self) -> None:
         """Close it; safe to call twice and before `open`."""

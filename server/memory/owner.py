@@ -265,9 +265,6 @@ class MemoryOwner:
             "folder_bytes": None if folder is None else await asyncio.to_thread(_bytes_in, folder),
         }
 
-    def _midnight(self, day: dt.date | None) -> dt.datetime | None:
-        return None if day is None else dt.datetime.combine(day, dt.time(), self._zone).astimezone(dt.UTC)
-
     def _range(self, wanted: Wanted) -> tuple[dt.datetime | None, dt.datetime | None]:
         since, until = wanted.date_from, wanted.date_to
         try:

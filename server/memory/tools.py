@@ -62,7 +62,8 @@ _CHOICE_TURNS = 50
 _SESSIONS_WITH_CHOICES = 64
 SEARCH_MEMORY_FULL = ToolSpec(
     "search_memory",
-    "what the user told you in earlier conversations about their life, family, things and plans",
+    "what the user told you in earlier conversations about their life, family, things and plans; when the result is"
+    " ambiguous, ask the user which one is meant",
     {
         "type": "object",
         "properties": {
@@ -77,7 +78,10 @@ SEARCH_MEMORY_FULL = ToolSpec(
             "date_to": _DAY,
             "memory_type": {"type": "string", "enum": list(get_args(MemoryType))},
             "limit": {"type": "integer", "minimum": 1, "maximum": _LIMIT},
-            "history": {"type": "boolean", "description": "also what was corrected since"},
+            "history": {
+                "type": "boolean",
+                "description": "also what was corrected since: how it was before, and how it is now",
+            },
         },
         "required": ["query"],
         "additionalProperties": False,
@@ -131,7 +135,8 @@ ReadSource = Callable[[str | None, tuple[int, ...], int, Asker], Awaitable[Seque
 
 READ_MEMORY_SOURCE = ToolSpec(
     "read_memory_source",
-    "the exact words behind a memory, with their date; read them before you say a number or a date",
+    "the exact words behind a memory, with their date; read them before you say a number or a date, and when several"
+    " memories match",
     {
         "type": "object",
         "properties": {
