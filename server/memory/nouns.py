@@ -45,7 +45,8 @@ _JAPANESE_NO_NAMES = (
 )
 _JAPANESE_STOP = frozenset(_JAPANESE_NO_NAMES.split())
 _DETERMINED = re.compile(
-    r"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|[Aa]n?|[Tt]he)\s+(?P<thing>(?:[a-z][a-z'-]*\s+)?[a-z][a-z'-]*)"
+    r"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|[Aa]n?|[Tt]he)\s+"
+    r"(?P<thing>(?:[a-z][a-z'-]*\s+)?(?!(?:is|are|was|were|has|have|had|will)\b)[a-z][a-z'-]*)"
     r"(?=\s+(?:is|are|was|were|has|have|had|will|for|in|on|at|with|from|to|of|and|or|that|who|which|because|so|when|made"
     r"|called|named|every|above|below|under|by|it|he|she|they|we|i)\b|\s+[A-Z]|\s*[.,;:!?、]|$)"
 )

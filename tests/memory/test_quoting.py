@@ -135,6 +135,7 @@ def test_a_memory_has_its_type(text: str, language: str, expected: str) -> None:
         ("今日は自分の時間", ()),
         ("My sister Odile is in Bergen with Dr. Amsel", ("sister", "Odile", "Bergen", "Dr. Amsel")),
         ("I bought a used kayak in May.", ("used kayak",)),
+        ("The sky is so pretty today", ("sky",)),
         ("", ()),
     ],
 )
