@@ -1,9 +1,9 @@
 """Whisper through faster-whisper (CTranslate2) on the CPU.
 
 Whisper pads every utterance to 30 s, and on a CPU that encoding is most of the time. Here the utterance plus some
-silence is encoded (about four times faster for a short one), and only when the model is unsure of what it wrote is
-the full window tried as well. The encoded sound serves language detection and every decoding. Hot words are given as a
-list in the language's own punctuation, and what is heard with them is taken only for a hot word in it: one that is heard
+silence is encoded (about four times faster for a short one), and only when the model is unsure of what it wrote is the
+full window tried as well. The encoded sound serves language detection and every decoding. Hot words are given as a list
+in the language's own punctuation, and what is heard with them is taken only for a hot word in it: one that is heard
 because it was expected has to fit the sound better than what is heard without, and does not take the place of words
 that are heard surely. What the model's own numbers call silence or a repetition comes back as empty text. Whether
 anyone spoke at all is the VAD's matter.
