@@ -157,7 +157,7 @@ def test_forgotten_on_request_nothing_finds_it_any_more(days: Days) -> None:
 
 
 @pytest.mark.parametrize("asked", ["asked after", "asked after restoring"])
-def test_asked_for_what_was_forgotten_it_finds_nothing_and_says_no_price(days: Days, asked: str) -> None:
+def test_asked_for_what_was_forgotten_it_has_nothing_of_it_to_say(days: Days, asked: str) -> None:
     turn = days.turns[asked]
     assert turn.memory_ids == (), turn
     assert not re.search(f"{OLD_PRICE.pattern}|{NEW_PRICE.pattern}", price(turn.reply)), turn
