@@ -1,6 +1,8 @@
 """Whether somebody asks to have something forgotten: without that nothing is, whatever a model was talked into.
 
-On the side of yes; words that only speak of forgetting are no request. Pure; decides nothing else.
+Requests are known by their form, since what is forgotten is gone: 忘れて as a request and not 忘れてはいけない,
+忘れずに or 物忘れ; "forget it" as one says it to somebody and not "don't forget". 消して and "delete" ask only for
+what can be remembered: 電気を消して is for the lamp. Pure; decides nothing else.
 """
 
 from __future__ import annotations
@@ -8,23 +10,49 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_FORGET_WORDS = re.compile(
-    "忘れ|わすれ|忘却|消し|消す|消去|削除|取り消|抹消|覚え(ない|なく|ておか)|(な|無)かったことに|記憶から"
-    "|forget|delete|erase|remove|wipe|get rid of|not remember|n['’]t remember|stop remembering"
+_END = r"(?:[。．.!?…~〜ー]|[よねなさ]*[。．.!?…~〜ー]*(?:\s|$))"
+_PLEASE = (
+    r"(?:く(?:れ|ださ)|下さ|ほしい|欲しい|もら(?:え|いた|おう)|いただ|頂|ちょうだい|ちょーだい|いい(?:よ|から|です|$)|ね|よ|な$"
+    r"|、\s*(?:お願い|おねがい|頼|ね|もう)|\s*お願い|お願い"
 )
-# Having forgotten, not remembering, and wanting something kept.
-_ONLY_TALK = re.compile(
-    r"(?:忘|わす)れ(?:た|て(?:た|る|い[たるま]|しま[いうっ])|ちゃ(?!って(?:いい|[ねよ]|くれ|ください|下さい|ほし|もら))"
-    r"|な[いかく]|ん|物|もの|そう|やす|っぽ|がた|られ|ま(?:し[たて]|せ|す)|る(?!よう))"
-    r"|消し(?:ゴム|た|まし|忘れ|ちゃった)|削除し(?:た|まし|ちゃった)|覚えなく(?:ちゃ|っちゃ|ては)"
-    r"|(?:\b(?:not|never|cannot)|n't) (?:ever )?forget|\b(?:i|we|he|she|they) (?:\w+ )?forget\b|\b(?:did|do) you forget"
-    r"|forg(?:ot|ets|etful)\w*"
-    r"|\b(?:i|we|he|she|they|you) (?:\w+ )?(?:(?:do|did|could|can) ?not|(?:do|did|could|ca)n't) remember"
-    r"|(?:do|did)n't you remember"
+_REQUEST = f"{_PLEASE}|{_END})"
+# Leaving something behind, and lapses: 置き忘れ, 言い忘れ, 度忘れ, 物忘れ.
+_FORGET = r"(?<![きしいりめけえみ度物ど])(?:忘|わす)れ"
+_JAPANESE = re.compile(
+    rf"{_FORGET}て(?:しまって|おいて|やって|あげて)?{_REQUEST}"
+    rf"|{_FORGET}(?:といて|ちゃって|ちまって){_REQUEST}"
+    rf"|{_FORGET}(?:ろ(?!と言)|とけ|なさい|よう(?!と|がな|もな|かな)|るように(?!な)|てしまえ|ちゃおう)"
+    r"|覚え(?:なくて(?:も)?(?:いい|よい|良い|大丈夫|結構)|ておかなくて|ないで(?!い))"
+    r"|(?:な|無)かったことにし(?:て|よう)"
+    r"|なしにして|記憶から(?:消|削|なく|無く)"
 )
+_REMEMBERED = re.compile(
+    r"記憶|記録|メモ|めも|話|こと|事は|情報|データ|でーた|履歴|内容|それ|これ|あれ|番号|住所|思い出|覚え|やつ|件"
+)
+_ERASE = re.compile(
+    rf"(?:消し|消去し|削除し|抹消し)(?:て|といて)(?:しまって|おいて)?{_REQUEST}|(?:消|削除し|消去し)せ?{_END}"
+)
+# How an order begins; "I'll forget" and "don't forget" are none.
+_ASKED = (
+    "please|just|now|then|and|so|ok|okay|hey|stackchan|you can|you may|you should|want you to|need you to|like you to"
+    "|can you|could you|would you|will you|let's"
+)
+_TOLD = rf"(?:^|[.!?;:,]\s*|\b(?:{_ASKED}) )"
+_THINGS = "it|that|this|them|those|everything|all|what|my|the (?:memory|record|note|number|address|part)"
+_ENGLISH = re.compile(
+    rf"{_TOLD}forget\b(?! me not|-me|ful| to | how )"
+    rf"|{_TOLD}(?:delete|erase) (?:{_THINGS})\b"
+    rf"|{_TOLD}(?:remove|wipe|clear|get rid of)\b.*\b(?:memory|memories|what i (?:said|told))"
+    rf"|{_TOLD}(?:do not|don't|stop) remember(?:ing)?\b|{_TOLD}pretend i never (?:said|told)"
+)
+_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 
 
 def asks_to_forget(words: str) -> bool:
-    """Whether words of a user can be a request to forget."""
-    text = unicodedata.normalize("NFKC", words).casefold().replace("’", "'")
-    return _FORGET_WORDS.search(_ONLY_TALK.sub(" ", text)) is not None
+    """Whether words of a user are a request to forget something that they said."""
+    text = " ".join(unicodedata.normalize("NFKC", words).casefold().replace("’", "'").split())
+    # What an ear wrote in katakana is the same request.
+    for form in (text, text.translate(_HIRAGANA)):
+        if _JAPANESE.search(form) or (_ERASE.search(form) and _REMEMBERED.search(form)) or _ENGLISH.search(form):
+            return True
+    return False
