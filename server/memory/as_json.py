@@ -56,4 +56,7 @@ def said_json(turn: SourceTurn) -> Answer:
 
 
 def local_time(moment: dt.datetime, zone: str) -> str:
-    return moment.astimezone(ZoneInfo(zone)).isoformat()
+    try:
+        return moment.astimezone(ZoneInfo(zone)).isoformat()
+    except OverflowError:  # kept before days were limited
+        return moment.isoformat()

@@ -29,7 +29,7 @@ from server.storage.memory_browse import Listing
 from server.storage.memory_records import EVERY_STATUS, Job, MemoryChanges
 from server.storage.recall_tables import MemoryStatus, MemoryType
 from server.storage.records import SourceTurn
-from server.storage.types import clean_text
+from server.storage.types import FIRST_DAY, LAST_DAY, clean_text, is_possible_day
 from server.storage.words import entity_key
 
 WantedStatus = Literal["active", "superseded", "forgotten", "all"]
@@ -267,13 +267,10 @@ class MemoryOwner:
 
     def _range(self, wanted: Wanted) -> tuple[dt.datetime | None, dt.datetime | None]:
         since, until = wanted.date_from, wanted.date_to
-        try:
-            before = None if until is None else until + dt.timedelta(days=1)
-            return tuple(
-                None if day is None else dt.datetime.combine(day, dt.time(), self._zone) for day in (since, before)
-            )  # type: ignore[return-value]  # two of them
-        except OverflowError:
-            raise _refused("date_to is beyond all calendars") from None
+        before = None if until is None else until + dt.timedelta(days=1)
+        return tuple(
+            None if day is None else dt.datetime.combine(day, dt.time(), self._zone) for day in (since, before)
+        )  # type: ignore[return-value]  # two of them
 
 
 def _parked_json(job: Job) -> Answer:
@@ -290,6 +287,9 @@ def _check(wanted: Wanted) -> None:
     most = PAGE_LIMIT if wanted.query is None else CANDIDATES_LIMIT
     if not 1 <= wanted.limit <= most:
         raise _refused(f"limit must be 1 to {most}")
+    for name, day in (("date_from", wanted.date_from), ("date_to", wanted.date_to)):
+        if day is not None and not is_possible_day(day):
+            raise _refused(f"{name} must lie from {FIRST_DAY} to {LAST_DAY}")
     if wanted.date_from and wanted.date_to and wanted.date_from > wanted.date_to:
         raise _refused("date_from must not be after date_to")
     if wanted.query is not None and wanted.after is not None:
@@ -316,6 +316,8 @@ def _checked(changes: MemoryChanges) -> MemoryChanges:
         raise _refused("importance must be 1 to 5")
     if changes.occurred_at is not None and changes.occurred_at.utcoffset() is None:
         raise _refused("occurred_at needs an offset, as in 2026-11-30T12:00:00+09:00")
+    if changes.occurred_at is not None and not is_possible_day(changes.occurred_at.date()):
+        raise _refused(f"occurred_at must lie from {FIRST_DAY} to {LAST_DAY}")
     return replace(changes, topic=topic, summary=summary, entities=entities)
 
 

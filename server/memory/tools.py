@@ -21,6 +21,7 @@ from server.memory.recall_records import SearchResult
 from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, turn
 from server.storage.recall_tables import MemoryType
 from server.storage.records import SourceTurn
+from server.storage.types import FIRST_DAY, LAST_DAY, is_possible_day
 from server.storage.words import share_a_word
 
 SEARCH_MEMORY = ToolSpec(
@@ -319,9 +320,12 @@ def _day(arguments: Mapping[str, Any], name: str) -> dt.date | None:
     if value is None:
         return None
     try:
-        return dt.date.fromisoformat(value if isinstance(value, str) else "")
+        day = dt.date.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
         raise _wrong(f"{name} must be a day like 2026-11-30") from None
+    if not is_possible_day(day):
+        raise _wrong(f"{name} must lie from {FIRST_DAY} to {LAST_DAY}")
+    return day
 
 
 def _whole(arguments: Mapping[str, Any], name: str, otherwise: int, least: int, most: int) -> int:

@@ -17,7 +17,7 @@ from server.errors import RequestError
 from server.storage.memory_import_records import ImportedChannel, ImportedMemory, ImportedTurn, ImportedWords
 from server.storage.recall_tables import Confidence, MemoryType
 from server.storage.session_tables import ChannelKind, InputKind, SourceRole, Visibility
-from server.storage.types import clean_text
+from server.storage.types import FIRST_DAY, LAST_DAY, clean_text, is_possible_day
 
 FORMAT, VERSION = "stackchan-memory", 1
 LINE_BYTES_LIMIT = 1024 * 1024
@@ -29,10 +29,9 @@ LineT = TypeVar("LineT", bound=BaseModel)
 
 
 def _utc(moment: dt.datetime) -> dt.datetime:
-    try:
-        return moment.astimezone(dt.UTC)
-    except OverflowError:
-        raise ValueError("a time beyond all calendars") from None
+    if not is_possible_day(moment.date()):
+        raise ValueError(f"a time that is not from {FIRST_DAY} to {LAST_DAY}")
+    return moment.astimezone(dt.UTC)
 
 
 def _zone(name: str) -> str:

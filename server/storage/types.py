@@ -6,6 +6,7 @@ Cleaning happens here, in the types, so that no query can forget it. Knows no ta
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Text
@@ -14,13 +15,15 @@ from sqlalchemy.types import TypeDecorator
 
 from server.errors import StorageError
 
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
 
 def clean_text(text: str) -> str:
     """`text` as every database can keep it: surrogate halves joined, lone ones made U+FFFD, NUL removed.
 
     Nothing else is changed: source turns keep their exact characters (no normalisation).
     """
-    if not any("\ud800" <= character <= "\udfff" or character == "\0" for character in text):
+    if _UNSTORABLE.search(text) is None:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return joined.replace("\0", "")
@@ -74,3 +77,14 @@ class CleanJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         return clean_json(value)
+
+
+FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2999, 12, 31)
+"""Days that something can have happened on. Further ones are mistakes, and near the ends of the calendar arithmetic
+breaks.
+"""
+
+
+def is_possible_day(day: dt.date) -> bool:
+    """Whether a day lies where people's days lie."""
+    return FIRST_DAY <= day <= LAST_DAY

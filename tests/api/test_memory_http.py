@@ -249,6 +249,7 @@ SENSELESS_CONDITIONS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"after": "mem_1"}, "after_unknown"),
     ({"date_from": "2026-12-02", "date_to": "2026-12-01"}, "arguments_invalid"),
     ({"date_to": "9999-12-31"}, "arguments_invalid"),
+    ({"date_from": "0001-01-01", "query": "x"}, "arguments_invalid"),
     ({"date_from": "tomorrow"}, "body_invalid"),
     ({"status": "gone"}, "body_invalid"),
     ({"entity": " "}, "arguments_invalid"),

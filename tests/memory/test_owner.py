@@ -151,6 +151,8 @@ async def test_what_is_not_there_and_what_was_forgotten_are_different(tmp_path: 
         MemoryChanges(topic="あ" * 201),
         MemoryChanges(importance=0),
         MemoryChanges(entities=("あ",) * 51),
+        MemoryChanges(occurred_at=dt.datetime(9999, 12, 31, tzinfo=dt.UTC)),
+        MemoryChanges(occurred_at=dt.datetime(1, 1, 1, tzinfo=TOKYO)),
     ],
 )
 async def test_a_senseless_edit_is_refused_before_anything_is_looked_up(changes: MemoryChanges) -> None:
