@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from server.engines.base import EmbeddingEngine
 from server.errors import MemoryIndexError, NotFoundError, StackChanError, StorageError
@@ -17,6 +18,7 @@ from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_f
 from server.memory.index.base import MemoryIndex
 from server.memory.leases import Clock, Hold, finish
 from server.memory.neighbours import Neighbours
+from server.memory.retold import retells, words_of
 from server.storage import forgetting, memories, segments, sources, tombstones, word_index
 from server.storage.database import Databases, Db
 from server.storage.memory_records import (
@@ -34,6 +36,7 @@ from server.storage.recall_tables import SegmentResult
 
 OnForgotten = Callable[[Forgetting], Awaitable[None]]
 """Removes the copies that others keep: short-term memory, recorded voices, pool chunks."""
+_LOOKED_THROUGH = 200
 _log = logging.getLogger(__name__)
 
 
@@ -110,15 +113,19 @@ class Keeper:
     ) -> Forgotten:
         """Forget memories with their older versions, for good, and look whether anything still finds them.
 
-        `also_source`: the words they came from are blanked too, and what recalled them. `also_turn_ids`: exchanges to
-        blank besides. What is left in the files' unused bytes goes with the `scrub` job. Raises `NotFoundError` when
-        none is there.
+        `also_source`: the words they came from are blanked too, and what recalled or retold them. `also_turn_ids`:
+        exchanges to blank besides. What is left in the files' unused bytes goes with the `scrub` job. Raises
+        `NotFoundError` when none is there.
         """
         also_turn_ids = tuple(also_turn_ids)
         async with self._one_at_a_time:
             async with self._databases.world(write=False) as db:
-                reached = await forgetting.reach(db, memory_ids, also_source=also_source, also_turn_ids=also_turn_ids)
+                reach = partial(forgetting.reach, db, memory_ids, also_source=also_source, also_turn_ids=also_turn_ids)
+                reached = await reach()
                 before = await memories.get_many(db, reached.memory_ids)
+                later = await forgetting.said_after(db, reached.memory_ids)
+                if retold := [number for number, text in later if any(retells(memory, text) for memory in before)]:
+                    reached = await reach(retold=retold)
             if not reached.memory_ids and not also_turn_ids:
                 raise NotFoundError("There is no such memory.", hint="Search for it first.")
             async with self._databases.server() as server_db:
@@ -189,7 +196,7 @@ class Keeper:
             _log.warning("forgotten vectors wait for their jobs: %s", error.code)
 
     async def _still_found(self, reached: Forgetting, before: Sequence[Memory]) -> tuple[str, ...]:
-        """What of it can still be found by id, name, word or vector."""
+        """What of it can still be found by id, name, word or vector; also in other memories, and in words left."""
         found: set[str] = set()
         async with self._databases.world(write=False) as db:
             after = await memories.get_many(db, reached.memory_ids)
@@ -204,6 +211,7 @@ class Keeper:
                     readable = SourceFilter(memory.persona_id, wanted.speaker_id)
                     read = await sources.read_source_turns(db, reached.blanked_source_turn_ids, readable)
                     found |= {f"source turn {turn.source_turn_id}" for turn in read}
+                    found |= await _told_elsewhere(db, memory, wanted, readable)
         if self.index is not None and reached.memory_ids:
             try:
                 found |= set(await self.index.vectors(reached.memory_ids))
@@ -212,6 +220,17 @@ class Keeper:
         if found:
             _log.error("%d things were forgotten and are still found", len(found))
         return tuple(sorted(found))
+
+
+async def _told_elsewhere(db: Db, memory: Memory, wanted: MemoryFilter, readable: SourceFilter) -> set[str]:
+    """Memories and source turns that a search for what it said finds, and that tell it again."""
+    words = words_of(memory)
+    hits = await word_index.search_memories(db, words, wanted, limit=_LOOKED_THROUGH)
+    others = await memories.get_many(db, [hit.memory_id for hit in hits])
+    found = {one.memory_id for one in others if retells(memory, f"{one.topic}\n{one.summary}")}
+    turns = await word_index.search_source_turns(db, words, readable, limit=_LOOKED_THROUGH)
+    said = await sources.read_source_turns(db, [hit.source_turn_id for hit in turns], readable)
+    return found | {f"source turn {turn.source_turn_id}" for turn in said if retells(memory, turn.text)}
 
 
 async def _refuse_changed(db: Db, judged: Sequence[Memory]) -> None:

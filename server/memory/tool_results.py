@@ -1,13 +1,14 @@
 """What memory tools give back, as JSON-able data of a size a model can take.
 
-Every entry carries its `memory_id`: by it a forgetting finds the exchanges that repeated a memory. Pure; knows no tool.
+Every entry carries its `memory_id` or `source_turn_id`: by it a forgetting finds the exchanges that repeated a memory.
+Pure; knows no tool.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,7 +21,8 @@ _TEXT_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How much a result may hold. `brief`: only what an answer is made from."""
+    """How much a result may hold. `brief`: only what an answer is made from, and ids, of which the model reads short
+    ones of memories and none of turns (`short_ids.py`)."""
 
     candidates: int = 5
     tokens: int = 1_200
@@ -42,7 +44,7 @@ def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
     if result.said and len(candidates) < limits.candidates:
         left = limits.tokens - sum(estimated_tokens(one) for one in candidates)
         said = [turn(one, limits) for one in result.said[: limits.candidates - len(candidates)]]
-        if left >= _SHORTEST_TEXT and (kept := bounded(said, ToolLimits(limits.candidates, left))):
+        if left >= _SHORTEST_TEXT and (kept := bounded(said, replace(limits, tokens=left))):
             told["said"] = kept
     if not candidates and "said" not in told:
         told["note"] = "nothing found"
@@ -87,11 +89,8 @@ def turn(said: SourceTurn, limits: ToolLimits = DEFAULT_LIMITS) -> dict[str, Any
     """One side's exact words with who and when."""
     local = said.said_at.astimezone(ZoneInfo(said.zone))
     by = "robot" if said.role == "robot" else (said.speaker_id or "user")
-    if limits.brief:
-        told: dict[str, Any] = {"said_at": local.date().isoformat(), "by": by, "text": said.text}
-    else:
-        said_at = local.isoformat(timespec="minutes")
-        told = {"source_turn_id": said.source_turn_id, "said_at": said_at, "by": by, "text": said.text}
+    said_at = local.date().isoformat() if limits.brief else local.isoformat(timespec="minutes")
+    told: dict[str, Any] = {"source_turn_id": said.source_turn_id, "said_at": said_at, "by": by, "text": said.text}
     return told | ({"interrupted": True} if said.interrupted else {})
 
 
@@ -101,12 +100,12 @@ def bounded(entries: Sequence[Mapping[str, Any]], limits: ToolLimits) -> list[di
     left = limits.tokens
     for entry in entries[: limits.candidates]:
         fitting = {key: _cut(value, _TEXT_CHARACTERS) for key, value in entry.items()}
-        if estimated_tokens(fitting) > left:
+        if _tokens_read(fitting, limits) > left:
             if kept:
                 break
-            fitting = _shortened(fitting, left)
+            fitting = _shortened(fitting, left, limits)
         kept.append(fitting)
-        left -= estimated_tokens(fitting)
+        left -= _tokens_read(fitting, limits)
     return kept
 
 
@@ -117,13 +116,18 @@ def estimated_tokens(value: Any) -> int:
     return wide + math.ceil((len(text) - wide) / 3)
 
 
-def _shortened(entry: dict[str, Any], tokens: int) -> dict[str, Any]:
+def _tokens_read(entry: Mapping[str, Any], limits: ToolLimits) -> int:
+    read = {key: value for key, value in entry.items() if key != "source_turn_id"} if limits.brief else dict(entry)
+    return estimated_tokens(read)
+
+
+def _shortened(entry: dict[str, Any], tokens: int, limits: ToolLimits) -> dict[str, Any]:
     # A number's or date's field is whole or wrong: only the running text is cut.
     name = next((name for name in ("summary", "text") if name in entry), None)
     if name is None:
         return entry
     text = str(entry[name])
-    while estimated_tokens(entry) > tokens and len(text) > _SHORTEST_TEXT:
+    while _tokens_read(entry, limits) > tokens and len(text) > _SHORTEST_TEXT:
         text = text[: max(_SHORTEST_TEXT, len(text) * 3 // 4)]
         entry = entry | {name: f"{text}…"}
     return entry

@@ -1,6 +1,7 @@
 """Ids of memories as a small model reads and writes them: m1, m2 … for 30 characters that cost it a second each.
 
-One turn's. What is stored of a turn keeps the real ids. Knows no tool.
+One turn's. What is stored of a turn keeps the real ids, and those of source turns, which a small model never reads.
+Knows no tool.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _ONE, _MANY = "memory_id", "memory_ids"
+_UNREAD = "source_turn_id"
 
 
 class ShortIds:
@@ -18,8 +20,8 @@ class ShortIds:
         self._short: dict[str, str] = {}
 
     def shortened(self, value: Any) -> Any:
-        """`value`, JSON-able data, with short names for all ids in it."""
-        return _with_ids(value, lambda one: self._short.setdefault(one, f"m{len(self._short) + 1}"))
+        """`value`, JSON-able data, with short names for all ids in it, and without those of single source turns."""
+        return _with_ids(_read(value), lambda one: self._short.setdefault(one, f"m{len(self._short) + 1}"))
 
     def lengthened(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments with the ids that short names stand for; what is no short name stays."""
@@ -30,6 +32,12 @@ class ShortIds:
     def short(self, memory_id: str) -> str:
         """The short name of an id that was shown."""
         return self._short[memory_id]
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _read(inner) for key, inner in value.items() if key != _UNREAD}
+    return [_read(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _with_ids(value: Any, name: Callable[[str], str]) -> Any:

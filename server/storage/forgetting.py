@@ -8,7 +8,7 @@ ids without words. Knows no vectors and no files.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import String, cast, delete, func, or_, update
@@ -22,25 +22,39 @@ from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallS
 from server.storage.session_tables import SourceTurnRow, TurnRow, TurnTraceRow
 
 SCRUB_SUBJECT = "world"
+_IDS = ("memory_id", "source_turn_id")
 
 
 async def reach(
-    db: AsyncSession, memory_ids: Sequence[str], *, also_source: bool, also_turn_ids: Iterable[int] = ()
+    db: AsyncSession,
+    memory_ids: Sequence[str],
+    *,
+    also_source: bool,
+    also_turn_ids: Iterable[int] = (),
+    retold: Iterable[int] = (),
 ) -> Forgetting:
     """What forgetting these memories reaches; changes nothing. Ids that are not there are left out.
 
     Older versions that they superseded are reached as well. `also_source`: the words of their turns go too, and of the
-    turns in which one of them was recalled; else those stay in the log and are only found no more, unless another
-    memory needs them. `also_turn_ids`: exchanges to blank besides, such as the request itself.
+    turns in which one of them was recalled, or words that go were shown; else those stay in the log and are only found
+    no more, unless another memory needs them. `also_turn_ids`: exchanges to blank besides, such as the request itself.
+    `retold`: source turns that tell it again (`said_after`).
     """
     reached = await _with_older(db, memory_ids)
     sources = await _sources(db, reached)
     turn_ids = set(also_turn_ids)
     hidden: list[int] = []
     if also_source:
-        turn_ids |= await _turns_of(db, sources) | await _recalling(db, reached)
+        turn_ids |= await _turns_of(db, [*sources, *retold])
+        found = turn_ids | await _recalling(db, reached)
+        while found:
+            # Who was shown words that go may have repeated them, and so on.
+            turn_ids |= found
+            found = await _shown(db, await _words_of(db, found)) - turn_ids
     else:
-        hidden = sorted(set(sources) - await _needed_by_others(db, sources, reached))
+        told = await _robots(db, await _recalling(db, reached) | await _shown(db, sources))
+        taken_out = {*sources, *retold, *told}
+        hidden = sorted(taken_out - await _needed_by_others(db, sorted(taken_out), reached))
     blanked = await _words_of(db, turn_ids)
     return Forgetting(
         memory_ids=tuple(reached),
@@ -50,13 +64,39 @@ async def reach(
     )
 
 
+async def said_after(db: AsyncSession, memory_ids: Sequence[str]) -> list[tuple[int, str]]:
+    """What may tell these memories again: number and text of what was said in the same talks since their first source.
+
+    Left out: their sources, what another memory needs, and what has no words.
+    """
+    source = SourceTurnRow
+    sources = await _sources(db, memory_ids)
+    began: dict[str, int] = {}
+    for page in in_pages(sources):
+        there = select(source.session_id, source.source_turn_id).where(col(source.source_turn_id).in_(page))
+        for session_id, number in (await db.exec(there)).all():
+            began[session_id] = min(number, began.get(session_id, number))
+    found: dict[int, str] = {}
+    for session_id, first in began.items():
+        since = select(source.source_turn_id, source.text).where(
+            col(source.session_id) == session_id, col(source.source_turn_id) > first, col(source.text) != ""
+        )
+        for number, said in (await db.exec(since)).all():
+            found[number] = said
+    others = await _needed_by_others(db, sorted(found), memory_ids)
+    return [(number, text) for number, text in sorted(found.items()) if number not in {*sources, *others}]
+
+
 async def forget(db: AsyncSession, reached: Forgetting, *, now: dt.datetime) -> None:
     """Carry it out: memories, names, words of the index, and the blanked turns' texts; queue `unindex` and `scrub`.
 
+    What tools gave back of it goes also from exchanges whose words stay.
     Whoever is making a vector of one of the memories finds its job gone. Doing it again changes nothing.
     """
     await _forget_memories(db, reached.memory_ids, now)
     await _blank(db, reached.turn_ids)
+    told = await _recalling(db, reached.memory_ids) | await _shown(db, await _sources(db, reached.memory_ids))
+    await _empty_results(db, told - set(reached.turn_ids))
     taken_out = [*reached.blanked_source_turn_ids, *reached.hidden_source_turn_ids]
     for page in in_pages(taken_out):
         await word_index.unindex_source_turns(db, page)
@@ -129,6 +169,35 @@ async def _blank(db: AsyncSession, turn_ids: Sequence[int]) -> None:
         await _change(db, said.where(col(turn.reply).is_not(None)).values(reply=""))
 
 
+async def _empty_results(db: AsyncSession, turn_ids: Collection[int]) -> None:
+    # The calls stay, with ids: what was answered after them is nobody's own words, and may have to go later.
+    source = SourceTurnRow
+    for page in in_pages(sorted(turn_ids)):
+        calls: Any = col(source.tool_calls)
+        made = select(source.source_turn_id, calls).where(col(source.turn_id).in_(page), calls.is_not(None))
+        for source_turn_id, tool_calls in (await db.exec(made)).all():
+            emptied = [
+                {
+                    "name": call.get("name"),
+                    "arguments": {},
+                    "result": {"note": "forgotten", "shown": list(_ids_shown(call))},
+                }
+                for call in tool_calls
+                if isinstance(call, Mapping)
+            ]
+            there = update(source).where(col(source.source_turn_id) == source_turn_id)
+            await _change(db, there.values(tool_calls=emptied))
+
+
+def _ids_shown(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ({key: value[key]} for key in _IDS if isinstance(value.get(key), str | int))
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _ids_shown(inner)
+
+
 async def _with_older(db: AsyncSession, memory_ids: Sequence[str]) -> list[str]:
     item = RecallItemRow
     reached: dict[str, None] = {}
@@ -195,6 +264,28 @@ async def _recalling(db: AsyncSession, memory_ids: Sequence[str]) -> set[int]:
             named = or_(*(func.instr(cast(column, String), memory_id) > 0 for memory_id in page))
             turn_id: Any = col(row.turn_id)
             found |= set((await db.exec(select(turn_id).where(column.is_not(None), named))).all())
+    return found
+
+
+async def _shown(db: AsyncSession, source_turn_ids: Sequence[int]) -> set[int]:
+    """Exchanges in which a tool gave back the words of one of these source turns."""
+    calls = col(SourceTurnRow.tool_calls)
+    turn_id: Any = col(SourceTurnRow.turn_id)
+    found: set[int] = set()
+    for page in in_pages(source_turn_ids, 50):
+        # As `sqlite.py` writes JSON; inside a text its quotes would be escaped.
+        forms = [f'"source_turn_id":{number}{end}' for number in page for end in ",}"]
+        named = or_(*(func.instr(cast(calls, String), form) > 0 for form in forms))
+        found |= set((await db.exec(select(turn_id).where(calls.is_not(None), named))).all())
+    return found
+
+
+async def _robots(db: AsyncSession, turn_ids: Collection[int]) -> list[int]:
+    source = SourceTurnRow
+    found: list[int] = []
+    for page in in_pages(sorted(turn_ids)):
+        said = select(source.source_turn_id).where(col(source.turn_id).in_(page), col(source.role) == "robot")
+        found += (await db.exec(said)).all()
     return found
 
 

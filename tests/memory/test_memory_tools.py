@@ -30,6 +30,7 @@ from server.memory.tools import (
     SearchArguments,
     SearchMemory,
 )
+from server.pipeline.short_ids import ShortIds
 from server.storage.memory_records import Memory
 from server.storage.records import SourceTurn
 
@@ -264,7 +265,19 @@ async def test_a_long_source_tells_what_was_left_out() -> None:
     read = Read(*(said(number, "長い話。" * 20) for number in range(1, 30)))
     told = await ReadMemorySource(read, limits=SMALL_MODEL_LIMITS).run({"source_turn_ids": [1]}, ASKER)
     assert told["left_out"] == 29 - len(told["turns"])
-    assert sum(estimated_tokens(one) for one in told["turns"]) <= 160
+    read_by_it = ShortIds().shortened(told)["turns"]
+    assert read_by_it == [{"said_at": "2026-11-30", "by": "user", "text": "長い話。" * 20}]
+    assert sum(estimated_tokens(one) for one in read_by_it) <= 160
+    assert [one["source_turn_id"] for one in told["turns"]] == [1], "what is stored names the turn"
+
+
+def test_the_number_of_a_turn_costs_a_small_model_nothing() -> None:
+    for text in ("鍵は棚の上", "長い話。" * 40):
+        short, long = (
+            search_result(result(words=[said(number, text)] * 3), SMALL_MODEL_LIMITS) for number in (1, 10**15)
+        )
+        assert short["said"][0]["source_turn_id"] == 1
+        assert ShortIds().shortened(short) == ShortIds().shortened(long)
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,19 @@ def test_nothing_but_ids_is_changed():
     ids = ShortIds()
     data = {
         "topic": ONE,
-        "turns": [{"source_turn_id": 7, "text": f"{ONE} m1"}],
+        "turns": [{"text": f"{ONE} m1"}],
         "memory_id": 5,
         "memory_ids": [3, None],
     }
     assert ids.shortened(data) == data
+
+
+def test_numbers_of_source_turns_are_stored_and_not_read():
+    result = {"said": [{"source_turn_id": 7, "said_at": "2026-11-30", "by": "user", "text": "鍵は source_turn_id: 7"}]}
+    shown = ShortIds().shortened(result)
+    assert shown == {"said": [{"said_at": "2026-11-30", "by": "user", "text": "鍵は source_turn_id: 7"}]}
+    assert list(shown["said"][0]) == ["said_at", "by", "text"], "in the order it always had"
+    assert result["said"][0]["source_turn_id"] == 7
 
 
 def test_a_call_is_given_the_ids_that_its_short_names_stand_for():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from server.context.prompts import json_text
 from server.engines.base import LlmDone, LlmToolCall, ToolSpec
 from server.errors import EmbeddingError, NotFoundError, RequestError, StorageError
 from server.memory.tools import SearchMemory
@@ -338,6 +339,18 @@ def test_a_small_model_reads_a_source_by_a_short_id_and_looks_up_once():
     assert read.asked == [{"memory_id": real}]
     assert played.result.memory == {"searched": True, "memory_ids": [real], "source_checked": True}
     assert [call["arguments"] for call in played.result.tool_calls][1] == {"memory_id": real}
+
+
+def test_what_is_stored_names_the_turns_whose_words_were_shown_and_a_small_model_does_not_read_it():
+    said = {"said_at": "2026-11-30", "by": "user", "text": "三万円だよ"}
+    result = {"candidates": [], "said": [{"source_turn_id": 41, **said}]}
+    played, llm = play(memory_tool("search_memory", result))
+    shown = llm.requests[1].messages[-1].content
+    assert json_text({"candidates": [], "said": [said]}) in shown
+    assert "41" not in shown
+    assert played.result.tool_calls[0]["result"] == result
+    _, capable = play(memory_tool("search_memory", result), small=False)
+    assert json_text(result) in capable.requests[1].messages[-1].content
 
 
 def test_a_capable_model_reads_whole_ids_and_may_search_again():

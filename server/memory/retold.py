@@ -1,0 +1,60 @@
+"""Whether words tell again what a memory holds. On the side of no: what is found by this is blanked. Pure."""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo
+
+from server.memory.check import stated
+from server.memory.numbers import Quantity, quantities
+from server.storage.memory_records import Memory
+from server.storage.words import entity_key, fold
+
+_TELLING_NUMBER = 10
+"""A smaller one counts many things: by itself it tells little."""
+_SENTENCE_LETTERS = 8
+_ASCII_LETTER = "[a-z0-9]"
+
+
+def retells(memory: Memory, text: str) -> bool:
+    """Whether `text` has one of the memory's names with one of its numbers, or its sentence as it stands.
+
+    Of numbers below ten it must have all, with all names. A day is no number here.
+    """
+    sentence = _letters(memory.summary)
+    if len(sentence) >= _SENTENCE_LETTERS and sentence in _letters(text):
+        return True
+    numbers, names = _numbers(memory), [name for name in memory.entities or (memory.topic,) if name.strip()]
+    if not numbers or not names:
+        return False
+    said = quantities(text)
+    telling = [one for one in numbers if one.value >= _TELLING_NUMBER]
+    if telling:
+        return any(_names(name, text) for name in names) and any(_is_among(one, said) for one in telling)
+    return all(_names(name, text) for name in names) and all(_is_among(one, said) for one in numbers)
+
+
+def words_of(memory: Memory) -> str:
+    """What to look for by words to find where it is told again."""
+    return "\n".join([*memory.entities, memory.topic, memory.summary])
+
+
+def _numbers(memory: Memory) -> frozenset[Quantity]:
+    return stated(memory.summary, memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()).numbers
+
+
+def _is_among(number: Quantity, said: frozenset[Quantity]) -> bool:
+    return any(
+        one.value == number.value and (one.unit == number.unit or not one.unit or not number.unit) for one in said
+    )
+
+
+def _names(name: str, text: str) -> bool:
+    if not name.isascii():
+        return entity_key(name) in entity_key(text)
+    whole = rf"(?<!{_ASCII_LETTER}){re.escape(fold(name).strip())}(?!{_ASCII_LETTER})"
+    return re.search(whole, fold(text)) is not None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, fold(text)))
