@@ -46,6 +46,7 @@ def test_turns_are_answered_beside_a_backlog_that_is_worked_on(
         assert rest["waiting_before"] >= 33, "three conversations and 30 vectors, and the robots' own conversations"
         assert beside["done_before"] > 0, "it was worked on"
         assert min(rest["first_audio_ms"], beside["first_audio_ms"]) >= least_ms
+        assert min(rest["processor_ms"], beside["processor_ms"]) > 0
         assert rest["reply"] == beside["reply"]
     assert {"cores", "python", "stackchan-server"} <= set(report["machine"])
     shown = capsys.readouterr().out
@@ -55,7 +56,7 @@ def test_turns_are_answered_beside_a_backlog_that_is_worked_on(
 
 def pair(script: ModuleType, rest: float, beside: float, *, searched: bool = False) -> Any:
     return script.Pair(
-        "猫", "at_rest", script.Run(rest, "うん", False, 8, 0), script.Run(beside, "うん", searched, 5, 3)
+        "猫", "at_rest", script.Run(rest, 40, "うん", False, 8, 0), script.Run(beside, 43, "うん", searched, 5, 3)
     )
 
 
@@ -67,6 +68,7 @@ def test_the_ratio_counts_what_the_backlog_costs(script: ModuleType, capsys: pyt
     assert summary["ratio_interval_95"][0] >= 1.04
     assert summary["ratio_interval_95"][1] <= 1.06
     assert summary["first_audio_ms"] == {"at_rest": 100, "beside": 105.5}
+    assert summary["processor_ms"] == {"at_rest": 40, "beside": 43, "added": 3}
     assert (summary["done_before_a_turn"], summary["jobs_waiting"]) == (3, 5)
     script.show({**report, "segments_taken_in": 4}, Console(width=200))
     assert "Goal, within 10%: reached\n" in capsys.readouterr().out
