@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 DAY_WORDS = {
-    **dict.fromkeys(("今日", "本日", "きょう", "今朝", "今夜", "今晩", "today", "tonight", "this morning"), 0),
+    **dict.fromkeys(("今日", "本日", "きょう", "今朝", "今夜", "今晩", "today", "tonight"), 0),
+    **dict.fromkeys(("this morning", "this afternoon", "this evening"), 0),
     **dict.fromkeys(("昨日", "きのう", "昨夜", "昨晩", "ゆうべ", "yesterday", "last night"), -1),
     **dict.fromkeys(("一昨日", "おととい", "おとつい", "the day before yesterday"), -2),
     **dict.fromkeys(("明日", "あした", "tomorrow"), 1),
@@ -27,6 +29,8 @@ UNITS: dict[str, tuple[Literal["week", "month", "year"], int]] = {
     "this week": ("week", 0),
     "last week": ("week", -1),
     "next week": ("week", 1),
+    "this weekend": ("week", 0),
+    "last weekend": ("week", -1),
     "this month": ("month", 0),
     "last month": ("month", -1),
     "next month": ("month", 1),
@@ -88,10 +92,30 @@ MONTH_NAMES = {
     )
 }
 
+COUNTED_VAGUELY = {"couple": 2, "couple of": 2, "a couple": 2, "a couple of": 2, "few": 3, "a few": 3}
+
 FOR_COUNTING = {
+    **COUNTED_VAGUELY,
     **{digit: value for value, digit in enumerate("〇一二三四五六七八九")},
     **{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6},
     **{"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12},
 }
 
 APPROXIMATELY = "くらい|ぐらい|ほど|ばかり|ちょっと"
+
+PAST = re.compile(
+    r"\b(?:had|was|were|did|went|got|lost|read|made|took|won|ran|wrote|built|learnt|bought|sold|saw|met|found|broke|gave"
+    r"|came|left|began|ate|drank|spent|paid|sent|told|said|heard|taught|caught|fell|(?!need|feed|seed|shed|speed)[a-z]{2,}ed)\b",
+    re.IGNORECASE,
+)
+"""A sentence of what has been."""
+
+LASTED = re.compile(r"\b(?:have|has|can|could)\b|'ve\b", re.IGNORECASE)
+"""Beside these, and in the past, "in two weeks" is how long something took."""
+
+COMING = re.compile(
+    r"\b(?:will|going\s+to|decided|planned|promised|agreed|booked|invited|leaves?|starts?|begins?|ends?|arrives?|comes?)\b|\w'll\b"
+    r"|(?:\bam|\bare|\bis|'m|'re|'s)\s+(?:\w+ing\b|due\b|$)",
+    re.IGNORECASE,
+)
+"""A sentence of what is to come."""

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 
 from server.memory.date_words import (
     APPROXIMATELY,
+    COMING,
+    COUNTED_VAGUELY,
     DAY_WORDS,
     FEASTS,
     FOR_COUNTING,
+    LASTED,
     MONTH_NAMES,
     MONTH_PARTS,
+    PAST,
     SEASONS,
     UNITS,
     WEEKDAYS,
@@ -38,6 +42,13 @@ class DateRange:
     last: dt.date
     said: str
     """The words that named them, as compared: NFKC."""
+    about: bool = False
+    """Counted in weeks or months (two weeks ago): the middle day is the one meant, the others are leeway."""
+
+    @property
+    def middle(self) -> dt.date:
+        """The day in the middle: the one meant by days that are `about`."""
+        return self.first + (self.last - self.first) // 2
 
     def instants(self, zone: dt.tzinfo) -> tuple[dt.datetime, dt.datetime]:
         """From (inclusive) and before (exclusive), local midnights in `zone`."""
@@ -58,7 +69,7 @@ def named_days(text: str, asked_on: dt.date) -> tuple[DateRange, ...]:
     two, the last and the coming one.
     """
     text = unicodedata.normalize("NFKC", text)
-    found: list[tuple[int, int, list[tuple[dt.date, dt.date]]]] = []
+    found: list[tuple[int, int, list[_Span], bool]] = []
     for pattern, read in _READINGS:
         for match in pattern.finditer(text):
             try:
@@ -66,15 +77,15 @@ def named_days(text: str, asked_on: dt.date) -> tuple[DateRange, ...]:
             except (ValueError, OverflowError):
                 continue  # 2月30日, and years no calendar has
             if ranges:
-                found.append((match.start(), match.end(), ranges))
+                found.append((match.start(), match.end(), ranges, read is _read_counted))
     found.sort(key=lambda item: (item[0] - item[1], item[0]))
-    kept: list[tuple[int, int, list[tuple[dt.date, dt.date]]]] = []
-    for start, end, ranges in found:
+    kept: list[tuple[int, int, list[_Span], bool]] = []
+    for start, end, ranges, counted in found:
         if all(end <= other[0] or start >= other[1] for other in kept):
-            kept.append((start, end, ranges))
+            kept.append((start, end, ranges, counted))
     return tuple(
-        DateRange(first, last, text[start:end])
-        for start, end, ranges in sorted(kept, key=lambda item: item[0])
+        DateRange(first, last, text[start:end], counted and first != last and (first, last) != _year(first.year))
+        for start, end, ranges, counted in sorted(kept, key=lambda item: item[0])
         for first, last in ranges
     )
 
@@ -107,7 +118,7 @@ def _week(day: dt.date, offset: int) -> _Span:
 
 def _number(text: str) -> int:
     """12, 十二, twelve or a. Raises `ValueError`."""
-    text = text.lower()
+    text = " ".join(text.lower().split())
     if text in FOR_COUNTING:
         return FOR_COUNTING[text]
     if text.isdecimal():
@@ -225,7 +236,7 @@ def _read_unit_word(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
         first, last = _week(asked_on, offset)
         if weekday := match["weekday"]:
             first = last = _days(first, WEEKDAYS[weekday])
-        elif match["weekend"]:
+        elif match["weekend"] or match["word"].lower().endswith("weekend"):
             first = _days(last, -1)
         yield first, last
     elif unit == "month":
@@ -247,9 +258,11 @@ def _read_weekday(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
 
 def _read_counted(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
     """Three weeks ago: the further back, and the vaguer it is said, the more days around it."""
+    if match["direction"].lower() == "in" and not _lies_ahead(match):
+        return  # I read it in two weeks: how long it took
     half, unit = match["unit"] in ("半年", "半月"), match["unit"].lower().rstrip("s")
     count = 1 if half else _number(match["count"])
-    sign = 1 if match["direction"] in ("後", "先") else -1
+    sign = -1 if match["direction"].lower() in ("前", "ago") else 1
     if unit in ("日", "day"):
         middle, around = _days(asked_on, sign * count), 0
     elif unit in ("週間", "week"):
@@ -264,9 +277,19 @@ def _read_counted(match: re.Match[str], asked_on: dt.date) -> Iterator[_Span]:
         else:
             first, last = _months_from(asked_on, sign * months)
             middle, around = _days(first, min(asked_on.day, last.day) - 1), 15
-    if match["about"]:
+    if match["about"] or " ".join(match["count"].lower().split()) in COUNTED_VAGUELY:
         around = around * 2 or 1
     yield _days(middle, -around), _days(middle, around)
+
+
+def _lies_ahead(match: re.Match[str]) -> bool:
+    """Whether the sentence around "in two weeks" speaks of what is to come."""
+    before = re.split(r"[.!?]\s", match.string[: match.start()])[-1]
+    after = re.split(r"[.!?]", match.string[match.end() :])[0]
+    sentence = f"{before} {after}"
+    return not (PAST.search(sentence) or LASTED.search(sentence)) and bool(
+        COMING.search(before) or COMING.search(after)
+    )
 
 
 _COUNT = r"(?<!\d)(?P<{0}>\d{{1,3}}|[一二三四五六七八九十]{{1,3}})"
@@ -286,7 +309,10 @@ _ORDINAL = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
 _WORDS = "|".join(sorted(map(re.escape, DAY_WORDS), key=len, reverse=True)).replace(r"\ ", r"\s+")
 _UNIT_WORDS = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True)).replace(r"\ ", r"\s+")
 _ASCII = r"(?<![A-Za-z])"
-_ENGLISH_COUNT = r"(?P<count>\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
+_ENGLISH_COUNT = (
+    r"(?P<count>\d{1,3}|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|an?|one|two|three|four|five|six|seven|eight|nine|ten"
+    r"|eleven|twelve)"
+)
 
 _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
     (re.compile(rf"{_YEAR}(?P<season>春|夏|秋|冬)(?!の?[服物])"), _read_season),
@@ -302,13 +328,16 @@ _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
     (re.compile(rf"(?:{_ASCII})(?P<word>{_WORDS})(?![a-z])", re.IGNORECASE), _read_day_word),
     (
         re.compile(
-            rf"{_ASCII}(?P<word>{_UNIT_WORDS})(?![a-z])(?:の?(?:(?P<weekday>[月火水木金土日])曜日?|(?P<weekend>週末)"
+            rf"{_ASCII}(?P<word>{_UNIT_WORDS})(?![a-z])(?:の?(?:(?P<weekday>[月火水木金土日])曜日?|(?P<weekend>週末|(?<=週)末)"
             rf"|{_DAY}|{_PART}))?",
             re.IGNORECASE,
         ),
         _read_unit_word,
     ),
-    (re.compile(r"(?P<which>この前|こないだ|前|次|今度)の(?P<weekday>[月火水木金土日])曜"), _read_weekday),
+    (
+        re.compile(r"(?P<which>この前|この間|このあいだ|こないだ|前|次|今度)の(?P<weekday>[月火水木金土日])曜日?"),
+        _read_weekday,
+    ),
     (
         re.compile(
             r"\b(?P<which>last|next|on)\s+(?P<weekday>Mon|Tues?|Wednes|Thurs?|Fri|Satur|Sun)day\b", re.IGNORECASE
@@ -328,7 +357,15 @@ _READINGS: tuple[tuple[re.Pattern[str], _Read], ...] = (
     (
         re.compile(
             rf"(?P<about>(?:about|around|some)\s+)?\b{_ENGLISH_COUNT}\s+(?P<unit>days?|weeks?|months?|years?)\s+"
-            r"(?P<direction>ago)\b",
+            r"(?P<direction>ago|from\s+(?:now|today))\b",
+            re.IGNORECASE,
+        ),
+        _read_counted,
+    ),
+    (
+        re.compile(
+            rf"\b(?P<direction>in)\s+(?P<about>(?:about|around|some)\s+)?{_ENGLISH_COUNT}\s+"
+            r"(?P<unit>days?|weeks?|months?|years?)\b(?:'\s+time\b)?(?!\s+(?:of|ago)\b)",
             re.IGNORECASE,
         ),
         _read_counted,

@@ -10,7 +10,7 @@ import datetime as dt
 import re
 import unicodedata
 
-from server.memory.date_words import FEASTS, SEASONS
+from server.memory.date_words import COMING, FEASTS, PAST, SEASONS
 from server.memory.dates import DateRange, named_days
 
 _LATER = dt.timedelta(days=3 * 366 + 40)
@@ -24,6 +24,12 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
+_PART_OF_DAY = re.compile(r"\s+(?P<part>morning|afternoon|evening|night)\b", re.IGNORECASE)
+_PARTS_SAID = {
+    **{"this morning": "morning", "this afternoon": "afternoon", "this evening": "evening", "tonight": "evening"},
+    **{"last night": "night", "今朝": "朝", "今夜": "夜", "今晩": "夜", "昨夜": "夜", "昨晩": "夜", "ゆうべ": "夜"},
+}
+_ON_A_WEEKDAY = re.compile(r"on\s+\w+day$", re.IGNORECASE)
 _AFTER_A_DAY = re.compile(r"[のにはもがをで、。,.)\]]|から|まで|以|ごろ|頃|$")
 _PREPOSITION = re.compile(r"\b(?:on|in|at|since|until|by|from|of|for|before|after|during)\s*$", re.IGNORECASE)
 
@@ -48,28 +54,58 @@ def explained(text: str, said_on: dt.date, language: str) -> str:
     """
     text = unicodedata.normalize("NFKC", text)
     for said, days in _relative(text, said_on):
-        text = text.replace(said, f"{said}({day_text(days.first, days.last, language)})", 1)
+        text = text.replace(said, f"{said}({_written(days, language)})", 1)
     return text
 
 
 def lasting(text: str, said_on: dt.date, language: str) -> str:
     """`text` with every such word replaced by its date; with one in brackets behind it, that goes as well."""
     for said, days in _relative(text, said_on):
-        written = day_text(days.first, days.last, language)
+        written = _written(days, language)
         pattern = re.compile(re.escape(said) + r"(?:\s?[((][^()()]{0,40}[))])?")
         match = pattern.search(text)
         if match is None:
             continue
         before, after = text[: match.start()], text[match.end() :]
+        part = _PARTS_SAID.get(" ".join(said.lower().split()), "")
         if language == "ja":
-            if not _AFTER_A_DAY.match(after):
-                written += "の間に" if "から" in written else "に"
-        elif not _PREPOSITION.search(before):
-            several = "from" if " to " in written else "in"
-            written = f"{'on' if days.first == days.last else several} {written}"
-            written = written[0].upper() + written[1:] if not before.strip() else written
+            written = _japanese(f"{written}の{part}" if part else written, after)
+        else:
+            if not part and days.first == days.last and (later := _PART_OF_DAY.match(after)):
+                part, after = later["part"].lower(), after[later.end() :]
+            written = _english(f"the {part} of {written}" if part else written, before, days)
         text = before + written + after
     return text
+
+
+def _written(days: DateRange, language: str) -> str:
+    if not days.about:
+        return day_text(days.first, days.last, language)
+    middle = day_text(days.middle, days.middle, language)
+    return f"{middle}ごろ" if language == "ja" else f"about {middle}"
+
+
+def _japanese(written: str, after: str) -> str:
+    """With the particle that what follows leaves out; 先週行った is some time in that week."""
+    if "から" in written and after[:1] == "に":
+        return f"{written}の間"
+    if _AFTER_A_DAY.match(after):
+        return written
+    return written + ("の間に" if "から" in written else "に")
+
+
+def _english(written: str, before: str, days: DateRange) -> str:
+    """With the preposition that stands before no "last week"."""
+    if _PREPOSITION.search(before):
+        return written
+    if days.first == days.last:
+        written = f"on {written}"
+    elif " to " in written:
+        # Not from and to: one of those days, as a rule.
+        written = f"between {written.replace(' to ', ' and ')}"
+    elif not days.about:
+        written = f"in {written}"
+    return written if before.strip() else written[0].upper() + written[1:]
 
 
 def _relative(text: str, said_on: dt.date) -> list[tuple[str, DateRange]]:
@@ -82,17 +118,20 @@ def _relative(text: str, said_on: dt.date) -> list[tuple[str, DateRange]]:
         later = named_days(said, said_on + _LATER)
         same = any((days.first, days.last) == (readings[0].first, readings[0].last) for days in later)
         sure = len({(days.first, days.last) for days in readings}) == 1 and not _may_be_ahead(
-            said, readings[0], said_on
+            text, said, readings[0], said_on
         )
         if sure and not same:
             found.append((said, readings[0]))
     return found
 
 
-def _may_be_ahead(said: str, days: DateRange, said_on: dt.date) -> bool:
+def _may_be_ahead(text: str, said: str, days: DateRange, said_on: dt.date) -> bool:
     """Whether a day without its year was read as long past, when the next is nearer: in November, 1月11日."""
     if _YEAR_SAID.search(said):
         return False
+    if _ON_A_WEEKDAY.match(said):
+        # The concert is on Friday: only what has been was last Friday.
+        return not PAST.search(text) or COMING.search(text) is not None
     # Bare, a season is every year's: 春は混む.
     season = said.strip() in SEASONS
     return season or (_COMES_AGAIN.search(said) is not None and said_on - days.first > _HALF_A_YEAR)
