@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from server.memory.content import denies_for_another, is_bare_value, without_denied
 from server.memory.dates import named_days
 from server.memory.numbers import Quantity, quantities
 from server.storage.words import entity_key, fold
@@ -61,7 +62,9 @@ def check(topic: str, summary: str, entities: Iterable[str], sources: Sequence[S
     the summary (11月 for 11月3日), or be the day of the conversation itself.
     """
     written = f"{topic}\n{summary}"
-    said_days = {(days.first, days.last) for said in sources for days in named_days(said.text, said.on)}
+    spoken_of = [days for said in sources for days in named_days(said.text, said.on)]
+    said_days = {(days.first, days.last) for days in spoken_of}
+    said_days |= {(days.middle, days.middle) for days in spoken_of if days.about}
     slashed = {(int(month), int(day)) for said in sources for month, day in _SLASHED.findall(fold(said.text))}
     today = {said.on for said in sources}
     counted_from = max(today, default=dt.date.min)
@@ -84,6 +87,7 @@ def check(topic: str, summary: str, entities: Iterable[str], sources: Sequence[S
 
 def stated(text: str, on: dt.date) -> Stated:
     """The numbers, days and negation of a memory whose words were written on the local day `on`."""
+    text = without_denied(text)
     days = named_days(text, on)
     numbers = quantities(_without(text, {one.said for one in days}))
     return Stated(numbers, frozenset((one.first, one.last) for one in days), is_negated(text))
@@ -99,13 +103,19 @@ def contradicts(new: Stated, old: Stated) -> frozenset[Difference]:
         and len(new.numbers) == len(old.numbers) == 1
         and "" in {one.unit for one in new.numbers | old.numbers}
     )
-    if any(not _of(new, unit) & _of(old, unit) for unit in units) or (bare and _values(new) != _values(old)):
+    if differing_units(new, old) or (bare and _values(new) != _values(old)):
         found.add("number")
     if new.days and old.days and not any(_overlap(one, other) for one in new.days for other in old.days):
         found.add("date")
     if new.negated != old.negated:
         found.add("negation")
     return frozenset(found)
+
+
+def differing_units(new: Stated, old: Stated) -> frozenset[str]:
+    """The units, of those that both count in, in which no number is the same."""
+    units = {one.unit for one in new.numbers} & {one.unit for one in old.numbers}
+    return frozenset(unit for unit in units if not _of(new, unit) & _of(old, unit))
 
 
 def adds_to(new: Stated, old: Stated) -> frozenset[Difference]:
@@ -125,25 +135,46 @@ _NEGATION = re.compile(
     r"|stopped|quit|cancell?ed)\b",
     re.IGNORECASE,
 )
-_CORRECTION = re.compile(
-    r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:(?:違う|ちがう|違った)(?![一-龯ァ-ヶ])|違います|ちがいます|間違えた|間違い(?!な[いく]))"
-    r"|(?:じゃ|では)なくて|間違って[いた]|(?:の|は|が)間違い[だでっ]|言い間違|訂正|本当は|ほんとは|正しくは"
-    r"|(?:^|[.!?]\s*)no\s*[,.]"
-    r"|(?:^|[.!?]\s*)actually,?\s+(?:it|that|he|she|they|the|there|my|we)\b"
-    r"|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
-    r"|\bi was wrong\b|^not \w+",
+_ONLY_LOOKS_NEGATED = re.compile(
+    # Must: なければならない, ないといけない, なくちゃ.
+    r"(?:なければ|なきゃ|なけりゃ|なくては|なくちゃ|ないと(?=(?:なら|いけ|だめ|駄目)|[。、!]?$)|ねば)、?"
+    r"(?:(?:なら|いけ|だめ|駄目)(?:ない|ません|なかった|ぬ|なくな\w)?)?"
+    r"|(?:とんでも|し(?:ょう|よう|かた|ょーが)(?:が|も)?|仕方(?:が|も)?|仕様が)(?:ない|なかった|なく(?:て|な)|ありません)"
+    r"|(?:悪く|わるく|まちがい|間違い|違い|もったい)(?:は)?(?:ない|なかった|なく(?:て|な)|ありません)"
+    r"|かも(?:しれ|知れ)(?:ない|ません)|(?:じゃ|では)ない(?:か(?!ら|っ)|ですか(?!ら)|でしょうか|\?)|だけ(?:じゃ|では)なく(?:て)?"
+    r"|\bcan(?:'t|not) wait\b|\bnot only\b|\bnot just\b|\bnot bad\b|\bcan(?:'t|not) help\b|\bwhy not\b",
     re.IGNORECASE,
 )
+_CORRECTION = re.compile(
+    r"(?:^|[。、!?\s])(?:いや|いえ|ううん)?[、,\s]*(?:(?:違う|ちがう|違った)(?![一-龯ァ-ヶ])|違います|ちがいます|間違えた|間違い(?!な[いく]))"
+    r"|(?:じゃ|では)なくて|間違って[いた]|(?:の|は|が)間違い(?:[だでっ。、!]|$)|言い間違|訂正|本当は|ほんとは|正しくは"
+    r"|^(?:いや|いえ|ううん|いいえ)?[、,\s]*(?:そう|それ)(?:じゃ|では)な(?:い(?:よ|って|んだ|です)?[、,。!]\s*\S|くて)"
+    r"|(?:^|[.!?]\s*)no\s*[,.]\s*(?:actually|wrong|that(?:'s| is| was)\b"
+    r"|(?:it|he|she|they)(?:'s|'re| is| was| are| were)\s+(?!fine|ok|okay|all right|alright|good|great|nothing))"
+    r"|(?:^|[.!?]\s*)actually,?\s+(?:it|that|he|she|they|the|there|my|we)\b"
+    r"|\bi meant\b|\bthat(?:'s| is| was) (?:wrong|not right)\b|\bcorrection\b"
+    r"|\bi was wrong\b|^not (?!only|just|bad|at all|really|yet|much|sure)\w+",
+    re.IGNORECASE,
+)
+_TAKES_BACK = re.compile(
+    r"^(?:あ[っあ]?[、,\s]*)?(?:いや|いえ|いいえ|ううん|ごめん|すまん|すみません|すいません|しまった)"
+    r"|^(?:oh,?\s+)?(?:no|nope|wait|sorry|oops|my mistake|my bad)\b",
+    re.IGNORECASE,
+)
+"""Corrects when a number or a day follows, and nothing else: いや、二万五千円だよ."""
 
 
 def is_negated(text: str) -> bool:
     """Whether something is denied, disliked or given up in `text`."""
-    return bool(_NEGATION.search(fold(text).replace("’", "'")))
+    return bool(_NEGATION.search(_ONLY_LOOKS_NEGATED.sub(" ", fold(text).replace("’", "'"))))
 
 
 def is_correction(text: str) -> bool:
-    """Whether somebody says that what was believed is wrong: 違う、二万五千円; no, actually."""
-    return bool(_CORRECTION.search(fold(text).strip().replace("’", "'")))
+    """Whether somebody says that what was believed is wrong: 違う、二万五千円; no, actually; it's not 300, it's 250."""
+    plain = fold(text).strip().replace("’", "'")
+    if _CORRECTION.search(plain) or denies_for_another(plain):
+        return True
+    return bool(_TAKES_BACK.search(plain)) and is_bare_value(plain)
 
 
 _FILLER = (

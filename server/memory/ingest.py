@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from server.engines.base import EmbeddingEngine, LlmEngine, LlmRequest, LlmText
 from server.errors import LlmError
 from server.memory.check import Problems, Said, check, is_correction, is_filler, opens_topic
+from server.memory.content import is_bare_value
 from server.memory.contradiction import Proposal
 from server.memory.dates import named_days
 from server.memory.keeper import Keeper
@@ -95,7 +96,7 @@ class Ingestor:
             taken = 0
             asked = False
             for part in await self._segments(exchanges, ended=ended):
-                asked = await self._take_in(job, part) or asked
+                asked = await self._take_in(job, part, exchanges[taken - 1] if taken else None) or asked
                 taken += len(part)
             if asked and self._after_asking is not None:
                 await self._after_asking()
@@ -115,18 +116,21 @@ class Ingestor:
         cut = await topics(said, self._embedding, self._segmenting, ended=ended, breaks=breaks)
         return [exchanges[part.start : part.stop] for part in cut]
 
-    async def _take_in(self, job: Job, part: Sequence[OpenExchange]) -> bool:
-        """Whether the summarizer was asked."""
+    async def _take_in(self, job: Job, part: Sequence[OpenExchange], before: OpenExchange | None) -> bool:
+        """Whether the summarizer was asked. `before`: the exchange right before the segment, of the one before it."""
         proposals: list[Proposal] = []
-        if told := not is_filler([one.user.text for one in part]):
+        if telling := not is_filler([one.user.text for one in part]):
             recalled = _recalled(part)
-            proposals = [
-                replace(_proposal(part, draft, problems, recalled), quoted=self._quotes)
-                for draft, problems in await self._drafts(part)
-            ]
+            answering = [_told_before(one, earlier) for one, earlier in zip(part, (before, *part), strict=False)]
+            for draft, problems in await self._drafts(part):
+                # Of a memory about several things the value alone does not say which it is about.
+                told = next((answering[place] for place in reversed(draft.about) if answering[place]), ())
+                proposals.append(
+                    replace(_proposal(part, draft, problems, tuple(dict.fromkeys((*told, *recalled)))), told=told)
+                )
         hold = holding(job, self._clock, self._limits.lease_seconds)
         await self._keeper.keep(job.subject, [one.turn_id for one in part], proposals, hold)
-        return told and not self._quotes
+        return telling and not self._quotes
 
     async def _drafts(self, part: Sequence[OpenExchange]) -> list[tuple[Draft, Problems]]:
         """The memories of a segment with what in them was not said, after one chance to put it right."""
@@ -268,6 +272,13 @@ def _recalled(part: Sequence[OpenExchange]) -> tuple[str, ...]:
         if one.robot is not None and one.robot.tool_calls:
             found |= dict.fromkeys(_MEMORY_ID.findall(json.dumps(one.robot.tool_calls)))
     return tuple(found)[:_MOST_RECALLED]
+
+
+def _told_before(one: OpenExchange, before: OpenExchange | None) -> tuple[str, ...]:
+    """Memories that the robot told right before words that give a value and nothing else."""
+    if before is None or _whose(before) != _whose(one) or not is_bare_value(one.user.text):
+        return ()
+    return _recalled([before])
 
 
 def _whose(exchange: OpenExchange) -> tuple[str, str, str | None]:

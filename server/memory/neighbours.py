@@ -74,7 +74,8 @@ class Neighbours:
         scored = [(memory, float(vector @ known[memory.memory_id])) for memory in candidates]
         decision = decide(proposal, scored, self._recipe)
         replaced = next((one for one in candidates if one.memory_id in decision.supersedes), None)
-        memory = _about_the_same(proposal.memory, replaced) if proposal.corrects and replaced else proposal.memory
+        corrects = proposal.corrects or bool(proposal.told)
+        memory = _about_the_same(proposal.memory, replaced) if corrects and replaced else proposal.memory
         return Judged(memory, decision, tuple(candidates))
 
     async def _candidates(self, proposal: Proposal, vector: Samples) -> list[Memory]:
@@ -136,4 +137,4 @@ def _joined(one: Proposal, other: Proposal) -> Proposal:
     turns = tuple(dict.fromkeys((*memory.source_turn_ids, *other.memory.source_turn_ids)))
     people = tuple(dict.fromkeys((*memory.speakers, *other.memory.speakers)))
     memory = replace(memory, source_turn_ids=turns, speakers=people)
-    return replace(one, memory=memory, corrects=one.corrects or other.corrects)
+    return replace(one, memory=memory, corrects=one.corrects or other.corrects, told=one.told or other.told)

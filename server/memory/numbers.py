@@ -85,6 +85,24 @@ def quantities(text: str) -> frozenset[Quantity]:
     return frozenset(found)
 
 
+def without_quantities(text: str) -> str:
+    """`text` as NFKC with a comma for every number and its unit; what is no unit (2 sons) stays."""
+    text = unicodedata.normalize("NFKC", text)
+
+    def removed(match: re.Match[str]) -> str:
+        unit = match["unit"] or ""
+        return "、" if not unit or _unit(unit) else f"、{unit}"
+
+    def numeral(match: re.Match[str]) -> str:
+        unit = match["unit"] or ""
+        return removed(match) if _counts(match["number"], unit) else match[0]
+
+    def english(match: re.Match[str]) -> str:
+        return match[0] if match["words"].lower() == "one" else removed(match)
+
+    return _ENGLISH_NUMERAL.sub(english, _NUMERAL.sub(numeral, text))
+
+
 def values(text: str) -> frozenset[Decimal]:
     """The numbers in `text` without what they count."""
     return frozenset(one.value for one in quantities(text))

@@ -110,6 +110,23 @@ def test_a_number_or_day_more_is_something_new() -> None:
         "no, actually two",
         "Actually it's on Friday",
         "That's wrong.",
+        "いや、二万五千円だよ",
+        "いや二万五千円",
+        "ううん、三匹だよ",
+        "そうじゃない、二万五千円",
+        "そうじゃなくて二万五千円",
+        "ごめん、二万五千円だった",
+        "二万五千円の間違い",
+        "二万五千円の間違いだよ",
+        "三万円じゃなくて、二万五千円",
+        "三万円ではなく二万五千円",
+        "wait, 250",
+        "It's not 300, it's 250",
+        "Not 300, 250",
+        "it was not 300 dollars but 250",
+        "Sorry, it was 250 dollars",
+        "No, 250",
+        "No, it’s red",
     ],
 )
 def test_corrections_are_noticed(text: str) -> None:
@@ -127,6 +144,19 @@ def test_corrections_are_noticed(text: str) -> None:
         "I know",
         "猫が好き",
         "",
+        "No, I don't like it",
+        "No, I have never been there",
+        "No, it's fine",
+        "not only that",
+        "Not bad",
+        "いや、楽しかったよ",
+        "ごめん、三十分遅れる",
+        "ごめん、聞こえなかった",
+        "そうじゃない?",
+        "いや、二万円?",
+        "wait, I have two cats",
+        "wait 5 minutes",
+        "二万円は間違いない",
     ],
 )
 def test_what_corrects_nothing(text: str) -> None:
@@ -134,13 +164,57 @@ def test_what_corrects_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["好きじゃない", "食べません", "行かなかった", "I never eat it", "don’t", "嫌い", "やめた"]
+    "text",
+    [
+        "好きじゃない",
+        "食べません",
+        "行かなかった",
+        "I never eat it",
+        "don’t",
+        "嫌い",
+        "やめた",
+        "行かないと思う",
+        "好きじゃないから",
+        "仕方なく行かなかった",
+        "I can't wait because I don't like it",
+        "良くない",
+        "お金がない",
+    ],
 )
 def test_negations(text: str) -> None:
     assert is_negated(text)
 
 
-@pytest.mark.parametrize("text", ["少ない", "危ない", "間違いない", "雨かもしれない", "note the knot", "好き"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "少ない",
+        "危ない",
+        "間違いない",
+        "雨かもしれない",
+        "note the knot",
+        "好き",
+        "行かなければならない",
+        "行かなければいけません",
+        "行かないといけない",
+        "行かないとだめだ",
+        "行かなきゃ",
+        "飲まなくちゃいけない",
+        "飲まなくてはならない",
+        "とんでもない",
+        "しょうがない",
+        "しようがない",
+        "しかたない",
+        "仕方がない",
+        "悪くない",
+        "いいじゃないか",
+        "もったいない",
+        "I can't wait",
+        "I can’t wait",
+        "not only tea but coffee",
+        "not bad",
+    ],
+)
 def test_no_negations(text: str) -> None:
     assert not is_negated(text)
 

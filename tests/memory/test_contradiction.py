@@ -164,20 +164,60 @@ def test_each_kind_of_model_has_its_recipe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "before", "cosine", "sources", "expected"),
+    ("said", "before", "expected"),
     [
-        ("コムギは六歳だよ。", "コムギは五歳だよ。", 0.8, (3, 4), True),
-        # What was said in several exchanges touches on more than one thing.
-        ("コムギは六歳だよ。予防接種は三回。", "コムギは五歳だよ。", 0.8, (3, 4, 5, 6), False),
-        # A negation is about the same only in nearly the same sentence.
-        ("コムギは掃除機がこわくない。", "コムギは廊下で寝る。", 0.8, (3, 4), False),
-        ("コムギは鳴かない。", "コムギは鳴く。", 0.95, (3, 4), True),
+        ("コムギは六歳だよ。", "コムギは五歳だよ。", True),
+        ("コムギは六歳だよ。予防接種は三回。", "コムギは五歳だよ。", False),
+        ("コムギは掃除機がこわくない。", "コムギは廊下で寝る。", False),
+        ("コムギは鳴かない。", "コムギは鳴く。", True),
+        ("コムギは鳴かなければならない。", "コムギは鳴く。", False),
+        # Two things differ: this is another one.
+        ("コムギの箱は三個で二キロ。", "コムギの箱は四個で五キロ。", False),
     ],
 )
-def test_quoted_words_contradict_only_what_is_nearly_the_same_sentence(
-    said: str, before: str, cosine: float, sources: tuple[int, ...], expected: bool
+def test_a_difference_contradicts_only_where_all_other_words_are_the_same(
+    said: str, before: str, expected: bool
 ) -> None:
-    compared = [(old(1, before, "コムギ"), cosine)]
-    noted = new(said, "コムギ", source_turn_ids=sources)
-    assert bool(decide(Proposal(noted, quoted=True), compared, RECIPE).supersedes) is expected
-    assert decide(Proposal(noted), compared, RECIPE).supersedes
+    compared = [(old(1, before, "コムギ"), 0.99)]
+    assert bool(decide(Proposal(new(said, "コムギ")), compared, RECIPE).supersedes) is expected
+    assert not decide(Proposal(new(said, "コムギ", "トム")), compared, RECIPE).supersedes
+
+
+def test_two_events_that_count_differently_are_two_and_a_price_is_one() -> None:
+    for before, said, expected in (
+        ("公園で3キロ走った。", "公園で5キロ走った。", False),
+        ("自転車を三万円で買った。", "自転車は二万円だった。", True),
+        ("2026年10月3日、米を4,000円で買った。", "2026年11月3日、米を4,300円で買った。", False),
+    ):
+        first, second = old(1, before, memory_type="episode"), new(said, memory_type="episode")
+        assert bool(decide(Proposal(second), [(first, 0.99)], RECIPE).supersedes) is expected
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        ("二万五千円だよ。", Decision(supersedes=(name_of(1),))),
+        ("二万五千。", Decision(supersedes=(name_of(1),))),
+        ("三万円だよ。", Decision()),
+        ("16GB。", Decision()),
+    ],
+)
+def test_a_value_right_after_a_memory_was_told_corrects_the_memory_that_differs(
+    summary: str, expected: Decision
+) -> None:
+    told = (name_of(2), name_of(1), name_of(3))
+    candidates = [
+        (old(2, "猫が来た。", "猫"), 0.3),
+        (old(3, "PCのマウスは2,000円。", "PC"), 0.3),
+        (PRICE, 0.2),
+    ]
+    assert decide(Proposal(new(summary), told=told), candidates[::2], RECIPE) == expected
+    # Of several that differ, the first that was told.
+    if expected.supersedes:
+        assert decide(Proposal(new(summary), told=told), candidates, RECIPE) == expected
+    assert decide(Proposal(new(summary)), candidates, RECIPE) == Decision()
+
+
+def test_not_this_but_that_states_only_that() -> None:
+    said = Proposal(new("三万円じゃなくて二万五千円。"), True, (name_of(1),))
+    assert decide(said, [(PRICE, 0.6)], RECIPE) == Decision(supersedes=(name_of(1),))

@@ -37,6 +37,34 @@ async def test_no_model_is_asked_and_the_words_are_exact(tmp_path: Path) -> None
         assert [turn.text for turn in source] == [BOUGHT, "うん。"]
 
 
+@pytest.mark.parametrize(
+    ("said", "replaces"),
+    [
+        ("いや、二万五千円だよ", True),
+        ("そうじゃない、二万五千円", True),
+        ("ごめん、二万五千円だった", True),
+        ("二万五千円の間違い", True),
+        ("二万五千円だったよ", True),
+        ("三万円じゃなくて二万五千円", True),
+        ("三万円だったよね", False),
+        ("あと五千円足りなかった", False),
+        ("マウスは二千円だったよ", False),
+    ],
+)
+async def test_a_value_right_after_a_memory_was_told_replaces_it(tmp_path: Path, said: str, replaces: bool) -> None:
+    async with house(tmp_path, summaries, quotes=True) as home:
+        await home.talk(BOUGHT)
+        (bought,) = await home.memories()
+        home.at += DAY
+        await recalled(home, bought.memory_id, said)
+        found = {one.memory_id: one for one in await home.memories()}
+        assert (found[bought.memory_id].status == "superseded") is replaces
+        if replaces:
+            newest = found[str(found[bought.memory_id].superseded_by)]
+            assert set(bought.entities) <= set(newest.entities)
+            assert "二万五千円" in newest.summary
+
+
 async def test_days_of_talk_bought_corrected_asked_forgotten(tmp_path: Path) -> None:
     async with house(tmp_path, summaries, quotes=True) as home:
         await home.talk(BOUGHT)

@@ -1,0 +1,253 @@
+"""What a sentence is about once its numbers, days and negation are taken out: the words that must be the same in two
+statements before a difference between them is a contradiction.
+
+Pure, by the look of the words. Errs to one side: a word too many only keeps two memories that one would have replaced.
+Knows no memory and no similarity.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from server.memory.dates import named_days
+from server.memory.numbers import quantities, without_quantities
+from server.storage.words import fold
+
+_NEGATED_FORM = re.compile(
+    r"(?:じゃ|では|では?あり)?(?:なかった|ない|なくなった|なくなって)|(?:では|じゃ)?(?:あり)?ません(?:でした)?"
+    r"|\b(?:not|never|no longer|doesn't|don't|didn't|isn't|aren't|wasn't|weren't|won't|can't|cannot)\b"
+)
+_LIKING = re.compile(r"大?好き|大?嫌い|きらい|苦手|\b(?:likes?|loves?|hates?|dislikes?)\b")
+"""Which of the two it is, is what the negation says."""
+_DENIED = re.compile(
+    r"[^。、,.!?\s]+?(?:じゃなく(?:て|って)?+|ではなく(?:て)?+)[、,\s]*+(?=[^。、,.!?\s])"
+    r"|\b(?:it's |it is |it was |that's )?(?:not|wasn't|isn't) [$¥€]?[\w][\w,]*(?: [a-z]+)?"
+    r"(?:\s*[,;.]\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)"
+)
+_JAPANESE_WORD = re.compile(r"(?P<kanji>[一-龯々]+)(?P<after>[ぁ-ん]*)|(?P<katakana>[ァ-ヺー]+)|(?P<kana>[ぁ-ん]+)")
+_ENDING = re.compile(
+    r"(?:だった|でした|である|なんだ|んだ|です|ます|ました|だよ|だね|だ|よ|ね|な|わ|さ|けど|から|って|っけ|の|は|が|を|に|で|と"
+    r"|も|へ|や|か|った|ている|ていた|てる|てた|いる|いた|んで|して|した|する|し|た|て|ん|る|い|う|く|っ)$"
+)
+_BEGINNING = re.compile(r"^(?:ちゃん|くん|さん|は|が|を|に|で|と|も|の|へ|や|か|だった|だ|です)")
+_LIGHT_KANA = frozenset(
+    [
+        "まだ",
+        "もう",
+        "また",
+        "とても",
+        "すごく",
+        "ちょっと",
+        "やっぱり",
+        "やはり",
+        "ほんとに",
+        "もっと",
+        "いま",
+        "きょう",
+        "それ",
+        "これ",
+        "あれ",
+        "そう",
+        "ちなみに",
+        "いや",
+        "いえ",
+        "ううん",
+        "いいえ",
+        "ごめん",
+        "ごめんね",
+        "すまん",
+        "すみません",
+        "あ",
+        "えっと",
+        "ええと",
+        "もの",
+        "こと",
+        "やつ",
+        "ただ",
+        "ちょうど",
+        "だいたい",
+        "たぶん",
+        "さっき",
+        "なった",
+        "なって",
+        "うん",
+        "ああ",
+        "あっ",
+        "しまった",
+        "すいません",
+    ]
+)
+_LIGHT_KANJI = frozenset(
+    [
+        "買",
+        "値段",
+        "価格",
+        "本当",
+        "実",
+        "確",
+        "結局",
+        "全部",
+        "今",
+        "現在",
+        "前",
+        "時",
+        "言",
+        "思",
+        "間違",
+        "違",
+        "訂正",
+        "正",
+    ]
+)
+"""What adds nothing to a number (買った, 値段は), and words of correction."""
+_LIGHT_ENGLISH = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "am",
+        "i",
+        "i'm",
+        "i've",
+        "my",
+        "me",
+        "we",
+        "our",
+        "user",
+        "s",
+        "it",
+        "it's",
+        "that's",
+        "that",
+        "this",
+        "there",
+        "there's",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "to",
+        "of",
+        "in",
+        "on",
+        "at",
+        "for",
+        "with",
+        "and",
+        "or",
+        "but",
+        "so",
+        "just",
+        "now",
+        "still",
+        "only",
+        "about",
+        "around",
+        "actually",
+        "really",
+        "no",
+        "nope",
+        "wait",
+        "sorry",
+        "oops",
+        "correction",
+        "mean",
+        "meant",
+        "bought",
+        "buy",
+        "paid",
+        "pay",
+        "cost",
+        "costs",
+        "price",
+        "costed",
+        "spent",
+        "wrong",
+        "well",
+        "oh",
+        "hmm",
+        "um",
+        "uh",
+        "ah",
+        "yes",
+        "okay",
+        "ok",
+        "got",
+    ]
+)
+_QUESTION = re.compile(r"[?]|(?:かな|かしら|っけ|ですか|ますか|だっけ|なの)[。!]*$")
+_MORE = re.compile(
+    r"あと|もう|さらに|ずつ|追加|足して|合計|全部|合わせ|残り|割引|引き|安い|高い|以上|以下|くらい|ぐらい|約"
+    r"|\b(?:more|less|another|plus|each|extra|total|together|also|off|over|under|about|around|almost|minutes?|hours?)\b"
+)
+_ANY_DAY = dt.date(2000, 1, 3)
+
+
+def without_denied(text: str) -> str:
+    """Folded, without what it denies to say something else: 三万円じゃなくて二万五千円, not 300 but 250."""
+    return _DENIED.sub("", fold(text).replace("’", "'"))
+
+
+def denies_for_another(text: str) -> bool:
+    """Whether a value is denied and another put in its place."""
+    rest = without_denied(text)
+    return rest != fold(text).replace("’", "'") and has_value(rest) and quantities(rest) != quantities(text)
+
+
+def has_value(text: str) -> bool:
+    """Whether a number or a day is in it."""
+    return bool(quantities(text) or named_days(text, _ANY_DAY))
+
+
+def content_words(text: str, on: dt.date) -> frozenset[str]:
+    """Words that say what `text` is about, folded: no numbers with their units, days, negation, likes or particles."""
+    text = without_denied(text)
+    for said in sorted({one.said for one in named_days(text, on)}, key=len, reverse=True):
+        text = text.replace(fold(said), " 、 ")
+    text = _LIKING.sub("、", _NEGATED_FORM.sub("、", without_quantities(text)))
+    found: set[str] = set()
+    for match in _JAPANESE_WORD.finditer(text):
+        if katakana := match["katakana"]:
+            found.add(katakana)
+        elif kanji := match["kanji"]:
+            if kanji not in _LIGHT_KANJI:
+                found.add(kanji)
+            # Up to two are the ending of the word itself.
+            if len(rest := _bare_kana(match["after"])) > 2:
+                found.add(rest)
+        elif len(rest := _bare_kana(match["kana"])) > 1 and rest not in _LIGHT_KANA:
+            found.add(rest)
+    for word in re.findall(r"[a-z0-9][a-z0-9'+-]*", text):
+        if word not in _LIGHT_ENGLISH:
+            plain = word.removesuffix("'s")
+            found.add(plain[:-1] if len(plain) > 3 and plain.endswith("s") else plain)
+    return frozenset(found)
+
+
+def is_bare_value(text: str) -> bool:
+    """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; it's 250."""
+    plain = without_denied(text).strip()
+    if _QUESTION.search(plain) or _MORE.search(plain):
+        return False
+    numbers, days = quantities(plain), {(one.first, one.last) for one in named_days(plain, _ANY_DAY)}
+    return (bool(days) or len(numbers) == 1) and not content_words(plain, _ANY_DAY)
+
+
+def _bare_kana(kana: str) -> str:
+    """Hiragana without particles and endings around it."""
+    if kana in _LIGHT_KANA:
+        return ""
+    while shorter := _BEGINNING.match(kana):
+        kana = kana[shorter.end() :]
+    while kana not in _LIGHT_KANA and (shorter := _ENDING.search(kana)):
+        kana = kana[: shorter.start()]
+    return "" if kana in _LIGHT_KANA else kana
