@@ -15,6 +15,7 @@ from server.engines.asr.faster_whisper import (
     fits_better,
     hint_of,
     holds,
+    letters_replaced,
     places_of,
 )
 
@@ -181,3 +182,25 @@ def test_one_unsure_token_is_enough_for_a_name() -> None:
 def test_only_the_words_in_place_of_the_name_are_judged(name: str, helped: str, plain: str, words: str) -> None:
     found = "".join(plain[place] for place in places_of([name], tokens_of(helped), tokens_of(plain), decode))
     assert found == words
+
+
+@pytest.mark.parametrize(
+    ("name", "helped", "plain", "ratio"),
+    [
+        ("月影橋", "月影橋で待って", "突きかげばしで待って", 2.0),
+        ("桜坂", "桜坂へ", "さくら坂へ", 2.0),
+        ("鐘鳴坂", "鐘鳴坂を行こう。", "金がなったら坂を行こう", 7 / 3),
+        ("マメゾウ", "マメゾウが来た", "豆乗が来た", 0.5),
+        ("ユキ", "ユキが来た", "ユキが来た", 1.0),
+        ("ユキ", "あのユキが", "あのが", 0.0),
+        ("Zub", "call Zub today", "call Rik today", 1.0),
+    ],
+)
+def test_the_letters_that_a_name_replaces_are_counted(name: str, helped: str, plain: str, ratio: float) -> None:
+    assert letters_replaced(name, helped, plain) == pytest.approx(ratio)
+
+
+def test_a_name_that_swallows_words_is_not_believed() -> None:
+    model = two("金がなったら坂を行こう", "鐘鳴坂を行こう", gain=0.9)
+    assert model.understand("鐘鳴坂") == "金がなったら坂を行こう"
+    assert two("突きかげばしで待って", "月影橋で待って").understand("月影橋") == "月影橋で待って"
