@@ -141,7 +141,7 @@ def question(number: int) -> str:
 def imported(number: int) -> ImportedMemory:
     """A story as a memory with the exchange behind it."""
     told = story(number)
-    visibility: Visibility = "private" if number % 10 == 0 else "house"
+    visibility: Visibility = "private" if number % 11 == 0 else "house"
     speaker = SPEAKER if number % 3 else "guest"
     turn_id, source = number + 1, 2 * number + 1
 
