@@ -8,6 +8,7 @@ ids without words. Knows no vectors and no files.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from server.storage.session_tables import SourceTurnRow, TurnRow, TurnTraceRow
 
 SCRUB_SUBJECT = "world"
 _IDS = ("memory_id", "source_turn_id")
+_SHOWN = re.compile(r'"source_turn_id":(\d{1,18})\b')
 
 
 async def reach(
@@ -44,15 +46,16 @@ async def reach(
     sources = await _sources(db, reached)
     turn_ids = set(also_turn_ids)
     hidden: list[int] = []
+    shown = await _shown(db)
     if also_source:
         turn_ids |= await _turns_of(db, [*sources, *retold])
         found = turn_ids | await _recalling(db, reached)
         while found:
             # Who was shown words that go may have repeated them, and so on.
             turn_ids |= found
-            found = await _shown(db, await _words_of(db, found)) - turn_ids
+            found = _shown_any(shown, await _words_of(db, found)) - turn_ids
     else:
-        told = await _robots(db, await _recalling(db, reached) | await _shown(db, sources))
+        told = await _robots(db, await _recalling(db, reached) | _shown_any(shown, sources))
         taken_out = {*sources, *retold, *told}
         hidden = sorted(taken_out - await _needed_by_others(db, sorted(taken_out), reached))
     blanked = await _words_of(db, turn_ids)
@@ -95,7 +98,8 @@ async def forget(db: AsyncSession, reached: Forgetting, *, now: dt.datetime) -> 
     """
     await _forget_memories(db, reached.memory_ids, now)
     await _blank(db, reached.turn_ids)
-    told = await _recalling(db, reached.memory_ids) | await _shown(db, await _sources(db, reached.memory_ids))
+    sources = await _sources(db, reached.memory_ids)
+    told = await _recalling(db, reached.memory_ids) | _shown_any(await _shown(db), sources)
     await _empty_results(db, told - set(reached.turn_ids))
     taken_out = [*reached.blanked_source_turn_ids, *reached.hidden_source_turn_ids]
     for page in in_pages(taken_out):
@@ -267,17 +271,16 @@ async def _recalling(db: AsyncSession, memory_ids: Sequence[str]) -> set[int]:
     return found
 
 
-async def _shown(db: AsyncSession, source_turn_ids: Sequence[int]) -> set[int]:
-    """Exchanges in which a tool gave back the words of one of these source turns."""
-    calls = col(SourceTurnRow.tool_calls)
-    turn_id: Any = col(SourceTurnRow.turn_id)
-    found: set[int] = set()
-    for page in in_pages(source_turn_ids, 50):
-        # As `sqlite.py` writes JSON; inside a text its quotes would be escaped.
-        forms = [f'"source_turn_id":{number}{end}' for number in page for end in ",}"]
-        named = or_(*(func.instr(cast(calls, String), form) > 0 for form in forms))
-        found |= set((await db.exec(select(turn_id).where(calls.is_not(None), named))).all())
-    return found
+async def _shown(db: AsyncSession) -> dict[int, set[int]]:
+    """Exchanges in which tools gave back words of source turns, and of which."""
+    calls = cast(col(SourceTurnRow.tool_calls), String)
+    # As `sqlite.py` writes JSON; inside a text its quotes would be escaped.
+    named = select(col(SourceTurnRow.turn_id), calls).where(func.instr(calls, '"source_turn_id":') > 0)
+    return {turn_id: set(map(int, _SHOWN.findall(made))) for turn_id, made in (await db.exec(named)).all()}
+
+
+def _shown_any(shown: Mapping[int, set[int]], source_turn_ids: Collection[int]) -> set[int]:
+    return {turn_id for turn_id, numbers in shown.items() if not numbers.isdisjoint(source_turn_ids)}
 
 
 async def _robots(db: AsyncSession, turn_ids: Collection[int]) -> list[int]:
