@@ -307,7 +307,8 @@ class MemoryImport:
 
     async def _insert(self, kind: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
-            await self._db.exec(insert(kind), params=list(rows))
+            # Else a value that is missing in one row and not in the next begins another statement.
+            await self._db.exec(insert(kind).execution_options(render_nulls=True), params=list(rows))
 
     async def _index_words(self, name: str, texts: Sequence[tuple[int, str]]) -> None:
         bodies = [{"rowid": number, "body": " ".join(tokens(text))} for number, text in texts]
