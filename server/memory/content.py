@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import unicodedata
 
 from server.memory.dates import named_days
 from server.memory.numbers import quantities, without_quantities
@@ -23,7 +24,8 @@ _LIKING = re.compile(r"大?好き|大?嫌い|きらい|苦手|\b(?:likes?|loves?
 _DENIED = re.compile(
     r"[^。、,.!?\s]+?(?:じゃなく(?:て|って)?+|ではなく(?:て)?+)[、,\s]*+(?=[^。、,.!?\s])"
     r"|\b(?:it's |it is |it was |that's )?(?:not|wasn't|isn't) [$¥€]?[\w][\w,]*(?: [a-z]+)?"
-    r"(?:\s*[,;.]\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)"
+    r"(?:\s*[,;.]\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)",
+    re.IGNORECASE,
 )
 _JAPANESE_WORD = re.compile(r"(?P<kanji>[一-龯々]+)(?P<after>[ぁ-ん]*)|(?P<katakana>[ァ-ヺー]+)|(?P<kana>[ぁ-ん]+)")
 _ENDING = re.compile(
@@ -189,18 +191,26 @@ _MORE = re.compile(
     r"あと|もう|さらに|ずつ|追加|足して|合計|全部|合わせ|残り|割引|引き|安い|高い|以上|以下|くらい|ぐらい|約"
     r"|\b(?:more|less|another|plus|each|extra|total|together|also|off|over|under|about|around|almost|minutes?|hours?)\b"
 )
+_HOME = re.compile(
+    r"(?P<there>[一-龯々ァ-ヺー]{2,})(?:に|へ)(?:引っ越して)?(?:住(?:ん|み|む|ま)|引っ越し(?:た(?!い)|て|ました))"
+    r"|\b(?:[Ll]ives?|[Ll]iving|[Mm]oved) (?:now )?(?:in|to) (?P<place>[A-Z][\w'-]*(?: [A-Z][\w'-]*)*)"
+)
+_NOT_NOW = re.compile(
+    r"住んでいた|住んでた|住んでいました|住みた|住むつもり|住む予定|\bused to\b|\blived\b|\bwould\b|\bif\b"
+)
+_MOVING = frozenset(("住", "引", "越", "live", "living", "moved", "now"))
 _ANY_DAY = dt.date(2000, 1, 3)
 
 
 def without_denied(text: str) -> str:
-    """Folded, without what it denies to say something else: 三万円じゃなくて二万五千円, not 300 but 250."""
-    return _DENIED.sub("", fold(text).replace("’", "'"))
+    """As NFKC, without what it denies to say something else: 三万円じゃなくて二万五千円, not 300 but 250."""
+    return _DENIED.sub("", _plain(text))
 
 
 def denies_for_another(text: str) -> bool:
     """Whether a value is denied and another put in its place."""
     rest = without_denied(text)
-    return rest != fold(text).replace("’", "'") and has_value(rest) and quantities(rest) != quantities(text)
+    return rest != _plain(text) and has_value(rest) and quantities(rest) != quantities(text)
 
 
 def has_value(text: str) -> bool:
@@ -212,8 +222,8 @@ def content_words(text: str, on: dt.date) -> frozenset[str]:
     """Words that say what `text` is about, folded: no numbers with their units, days, negation, likes or particles."""
     text = without_denied(text)
     for said in sorted({one.said for one in named_days(text, on)}, key=len, reverse=True):
-        text = text.replace(fold(said), " 、 ")
-    text = _LIKING.sub("、", _NEGATED_FORM.sub("、", without_quantities(text)))
+        text = text.replace(said, " 、 ")
+    text = _LIKING.sub("、", _NEGATED_FORM.sub("、", without_quantities(fold(text))))
     found: set[str] = set()
     for match in _JAPANESE_WORD.finditer(text):
         if katakana := match["katakana"]:
@@ -236,10 +246,28 @@ def content_words(text: str, on: dt.date) -> frozenset[str]:
 def is_bare_value(text: str) -> bool:
     """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; it's 250."""
     plain = without_denied(text).strip()
-    if _QUESTION.search(plain) or _MORE.search(plain):
+    if _QUESTION.search(plain) or _MORE.search(fold(plain)):
         return False
     numbers, days = quantities(plain), {(one.first, one.last) for one in named_days(plain, _ANY_DAY)}
     return (bool(days) or len(numbers) == 1) and not content_words(plain, _ANY_DAY)
+
+
+def home_of(text: str) -> str | None:
+    """Where somebody lives now, folded, when `text` says so and nothing of it is denied, past or wished."""
+    if _NEGATED_FORM.search(fold(text)) or _NOT_NOW.search(fold(text)):
+        return None
+    found = {fold(match["there"] or match["place"]) for match in _HOME.finditer(unicodedata.normalize("NFKC", text))}
+    return found.pop() if len(found) == 1 else None
+
+
+def resident(text: str, on: dt.date) -> frozenset[str]:
+    """The words of a statement about a home but for the place and the moving: who it is."""
+    return content_words(text, on) - _MOVING - content_words(home_of(text) or "", on)
+
+
+def _plain(text: str) -> str:
+    """NFKC with one apostrophe; capitals stay, since days are told by them."""
+    return unicodedata.normalize("NFKC", text).replace("’", "'")
 
 
 def _bare_kana(kana: str) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from server.engines.base import EmbeddingEngine
 from server.errors import MemoryIndexError
 from server.events import Samples
-from server.memory.check import adds_to
-from server.memory.contradiction import Decision, KeepRecipe, Proposal, decide, names, same_names, stated_by
+from server.memory.contradiction import Decision, KeepRecipe, Proposal, decide, names, says_no_more
 from server.memory.index.base import IndexFilter, MemoryIndex
 from server.memory.indexer import document_text, memory_text
 from server.storage import memories, memory_lookup
@@ -55,8 +54,8 @@ class Neighbours:
         of_kept: list[Samples] = []
         for proposal, vector in zip(proposals, vectors, strict=True):
             for place, (other, near) in enumerate(zip(kept, of_kept, strict=True)):
-                alike = float(vector @ near) >= self._recipe.duplicate and same_names(proposal.memory, other.memory)
-                if alike and not adds_to(stated_by(proposal.memory), stated_by(other.memory)):
+                alike = float(vector @ near) >= self._recipe.duplicate
+                if alike and says_no_more(proposal.memory, other.memory):
                     kept[place] = _joined(other, proposal)
                     break
             else:

@@ -55,6 +55,8 @@ _ENGLISH_NUMERAL = re.compile(
 
 _UNIT_WORDS = "gb mb tb kg g km m cm mm l ml hz w kw v year month week day hour minute second am pm o'clock time"
 _ENGLISH_UNITS = frozenset(_UNIT_WORDS.split())
+_MEASURES = frozenset(("gb", "mb", "tb", "kg", "km", "cm", "mm", "ml", "kw"))
+"""After a single kanji too: 五kg."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ def _counts(number: str, unit: str) -> bool:
     if number[0].isdigit() or any(character.isdigit() for character in number):
         return True
     if len(number) == 1:
-        return bool(unit) and not unit.isascii() and number not in _LARGE
+        written = not unit.isascii() or unit.lower() in _MEASURES
+        return bool(unit) and written and number not in _LARGE
     return not all(character in _LARGE for character in number)
 
 

@@ -84,6 +84,9 @@ def test_the_topic_is_checked_too() -> None:
         ("2026年12月3日に引っ越す", "2026年12月10日に引っ越す", {"date"}),
         ("2026年12月に引っ越す", "2026年12月10日に引っ越す", set()),
         ("I paid 300 dollars", "It was 250 dollars", {"number"}),
+        ("The move is on December 3, 2026", "The move is on December 10, 2026", {"date"}),
+        ("PCは三万円", "PCは三万円じゃなくて二万五千円", {"number"}),
+        ("I paid 300 dollars", "It's not 300, it's 250 dollars", {"number"}),
     ],
 )
 def test_what_cannot_both_hold(old: str, new: str, expected: set[str]) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from server.memory.content import content_words, is_bare_value, without_denied
+from server.memory.content import content_words, home_of, is_bare_value, resident, without_denied
 from server.memory.numbers import without_quantities
 
 pytestmark = pytest.mark.unit
@@ -25,6 +25,7 @@ MONDAY = dt.date(2026, 11, 30)
         ("田中さんの席は3番。", {"田中", "席", "番"}),
         ("Anna has 2 sons.", {"anna", "son"}),
         ("Anna doesn’t like coffee.", {"anna", "coffee"}),
+        ("The move is on December 3, 2026.", {"move"}),
         ("25,000円だった。", set()),
         ("😀…", set()),
     ],
@@ -72,7 +73,27 @@ def test_what_is_denied_for_another_is_taken_out() -> None:
     assert without_denied("三万円じゃなくて二万五千円") == "二万五千円"
     assert without_denied("Not 300, 250") == "250"
     assert without_denied("三万円じゃなくて。") == "三万円じゃなくて。"
-    assert without_denied("PCは30,000円ではない。") == "pcは30,000円ではない。"
+    assert without_denied("PCは30,000円ではない。") == "PCは30,000円ではない。"
+
+
+@pytest.mark.parametrize(
+    ("text", "home", "who"),
+    [
+        ("田中さんは東京に引っ越して住んでいる。", "東京", {"田中"}),
+        ("田中さんは大阪に住んでるよ", "大阪", {"田中"}),
+        ("Tom moved to York.", "york", {"tom"}),
+        ("My sister lives in New York now", "new york", {"sister"}),
+        ("田中さんは大阪に住んでいない。", None, None),
+        ("田中さんは大阪に住んでいた。", None, None),
+        ("東京に引っ越したい", None, None),
+        ("Tom used to live in Leeds", None, None),
+        ("パソコンを買った", None, None),
+    ],
+)
+def test_where_somebody_lives_now(text: str, home: str | None, who: set[str] | None) -> None:
+    assert home_of(text) == home
+    if who is not None:
+        assert set(resident(text, MONDAY)) == who
 
 
 def test_numbers_go_with_their_units_and_leave_what_is_counted() -> None:

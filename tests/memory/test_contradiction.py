@@ -221,3 +221,31 @@ def test_a_value_right_after_a_memory_was_told_corrects_the_memory_that_differs(
 def test_not_this_but_that_states_only_that() -> None:
     said = Proposal(new("三万円じゃなくて二万五千円。"), True, (name_of(1),))
     assert decide(said, [(PRICE, 0.6)], RECIPE) == Decision(supersedes=(name_of(1),))
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "entities", "expected"),
+    [
+        ("田中さんは東京に引っ越した。", "田中さんは大阪に住んでいる。", (("田中", "東京"), ("田中", "大阪")), True),
+        ("Tom moved to York.", "Tom lives in Leeds.", (("Tom",), ("Tom",)), True),
+        ("田中さんは大阪市に住んでいる。", "田中さんは大阪に住んでいる。", (("田中",), ("田中",)), False),
+        ("姉は東京に住んでいる。", "田中さんは大阪に住んでいる。", (("東京",), ("東京",)), False),
+        # Whose home it is, nobody says.
+        ("東京に住んでるよ。", "大阪に住んでるよ。", ((), ()), False),
+    ],
+)
+def test_one_lives_in_one_place(
+    said: str, before: str, entities: tuple[tuple[str, ...], tuple[str, ...]], expected: bool
+) -> None:
+    compared = [(old(1, before, *entities[1]), 0.93)]
+    assert decide(Proposal(new(said, *entities[0])), compared, NARROW_COSINES).supersedes == (
+        (name_of(1),) if expected else ()
+    )
+
+
+@pytest.mark.parametrize("said", ["コムギは雷がこわい。", "コムギは青いボールが好き。", "コムギを病院に連れていった。"])
+def test_what_says_more_is_never_lost_in_what_is_alike(said: str) -> None:
+    compared = [(old(1, "コムギは散歩が好き。", "コムギ"), 0.98)]
+    assert decide(Proposal(new(said, "コムギ")), compared, NARROW_COSINES) == Decision()
+    again = Proposal(new("コムギは散歩が好きだよ。", "コムギ"))
+    assert decide(again, compared, NARROW_COSINES) == Decision(repeats=name_of(1))
