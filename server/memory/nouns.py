@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from server.memory.dates import named_days
+from server.memory.english_words import HEADS, MEASURED, NO_THING, STARTERS, VERBS
 from server.storage.words import entity_key
 
 _KANJI = "一-龯々ヶ"
@@ -45,11 +46,9 @@ _JAPANESE_NO_NAMES = (
 )
 _JAPANESE_STOP = frozenset(_JAPANESE_NO_NAMES.split())
 _DETERMINED = re.compile(
-    r"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|[Aa]n?|[Tt]he)\s+"
-    r"(?P<thing>(?:[a-z][a-z'-]*\s+)?(?!(?:is|are|was|were|has|have|had|will)\b)[a-z][a-z'-]*)"
-    r"(?=\s+(?:is|are|was|were|has|have|had|will|for|in|on|at|with|from|to|of|and|or|that|who|which|because|so|when|made"
-    r"|called|named|every|above|below|under|by|it|he|she|they|we|i)\b|\s+[A-Z]|\s*[.,;:!?、]|$)"
+    r"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|[Aa]n?|[Tt]he)(?=\s+(?P<words>[a-z][a-z'-]*(?:\s+[a-z][a-z'-]*){0,3}))"
 )
+_MOST_WORDS = 3
 _CAPITALS = re.compile(r"(?:(?:Mr|Mrs|Ms|Dr)\.?\s+)?\b[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)*")
 _ENGLISH_NO_NAMES = (
     "i i'm i've i'll i'd it lot bit day today time thing things way one ones first last next week month year morning"
@@ -83,17 +82,54 @@ def _japanese(text: str) -> Iterator[str]:
 
 
 def _english(text: str) -> Iterator[str]:
+    text = MEASURED.sub("、", text)
     found: list[tuple[int, str]] = []
     for match in _CAPITALS.finditer(text):
-        begins = match.start() == 0 or bool(re.search(r"[.!?:]\s+$", text[: match.start()]))
+        begins = match.start() == 0 or bool(re.search(r"[.!?:、]\s*$", text[: match.start()]))
+        words = [re.sub(r"'s?$", "", word) for word in match[0].split()]
+        while words and (words[0].lower() in _ENGLISH_STOP or (begins and words[0].lower() in STARTERS)):
+            words, begins = words[1:], False
+        while words and words[-1].lower() in _ENGLISH_STOP:
+            words.pop()
         # A sentence begins with a capital whatever its first word is.
-        alone = len(match[0].split()) == 1
-        if not (begins and alone) and match[0].split()[0].lower() not in _ENGLISH_STOP:
-            found.append((match.start(), match[0]))
+        if words and (not begins or len(words) > 1 or is_said_of(text[match.start() :])):
+            found.append((match.start(), " ".join(words)))
     for match in _DETERMINED.finditer(text):
-        words = [word for word in match["thing"].split() if word.lower() not in _ENGLISH_STOP]
-        if words and words[-1] == match["thing"].split()[-1]:
-            found.append((match.start("thing"), " ".join(words)))
+        if thing := _thing(match["words"].split(), text[match.end("words") :]):
+            found.append((match.start("words"), thing))
     for _, word in sorted(found):
         if len(word) > 1:
             yield word
+
+
+def is_said_of(sentence: str) -> bool:
+    """Whether an English sentence begins with a name: Anna is 12, Lucy and Paul live here."""
+    match = re.match(r"([A-Z][\w-]*)(?:'s\b|\s+([a-z][a-z']*)(?:\s+([A-Z]))?)", sentence)
+    if match is None or match[1].lower() in STARTERS | _ENGLISH_STOP or match[1].endswith("ing"):
+        return False
+    verb = match[2]
+    return verb is None or (verb == "and" and match[3] is not None) or _is_verb(verb)
+
+
+def _is_verb(word: str) -> bool:
+    return word in VERBS or bool(re.fullmatch(r"(?!.*(?:need|feed|seed|speed|bed|shed)$)[a-z]{2,}ed", word))
+
+
+def _thing(words: list[str], after: str) -> str:
+    """The thing after "my" or "the": up to what is said of it, or up to whom it is said of."""
+    kept: list[str] = []
+    for word in words:
+        if word in ("one", "ones"):
+            return ""
+        if word in NO_THING or (kept and _is_verb(word)):
+            break
+        kept.append(word)
+        if word in HEADS:
+            break
+    else:
+        # The words go on, and nothing tells where the thing ends.
+        if len(kept) > _MOST_WORDS or re.match(r"\s+[a-z]", after):
+            return ""
+    if not kept or kept[-1] in _ENGLISH_STOP or len(kept) > _MOST_WORDS:
+        return ""
+    return " ".join(word for word in kept if word not in _ENGLISH_STOP)

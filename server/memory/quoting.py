@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from server.memory.check import is_correction, is_filler
 from server.memory.dates import named_days
-from server.memory.nouns import nouns
+from server.memory.english_words import VERBS
+from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
 from server.memory.prompts import Draft, SpokenExchange
 from server.memory.said_days import lasting
@@ -143,7 +144,10 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
         if _COMMAND.search(plain):
             return False
         content = [word for word in re.findall(r"[a-z0-9][a-z0-9'-]*", plain) if word not in _EMPTY_ENGLISH]
-        return bool(_TELLING_ENGLISH.search(plain)) and (len(content) >= 2 or (exact and bool(content)))
+        # Anna is 12; school starts at eight.
+        told = _TELLING_ENGLISH.search(plain) or is_said_of(text.strip())
+        dated = exact and any(word in VERBS for word in plain.split()[1:3])
+        return bool(told or dated) and (len(content) >= 2 or (exact and bool(content)))
     if language != "ja":
         return len(plain.split()) >= 4 or len(plain) >= _LONG_ENOUGH
     if _COMMAND.search(plain) and (len(plain) < _LONG_ENOUGH and not exact):
