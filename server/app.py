@@ -26,6 +26,7 @@ from server.api.ranges import WholeAnswers
 from server.config import Settings
 from server.devices.access import Access
 from server.devices.endpoint import TurnService, not_ready, turns_router
+from server.devices.sessions import sessions_router
 from server.engines.base import Engines
 from server.errors import NotFoundError, StackChanError
 from server.memory.owner import MemoryOwner
@@ -126,6 +127,11 @@ def create_app(
             )
         return memory.owner
 
+    async def session_ended(session_id: str) -> None:
+        memory: LongTermMemory | None = app.state.memory
+        if memory is not None:
+            await memory.session_ended(session_id)
+
     def backup() -> AbstractAsyncContextManager[Archive]:
         if app.state.service is None:
             raise not_ready(readiness.error)
@@ -160,6 +166,7 @@ def create_app(
     app.include_router(memory_router(memory_owner, owner_only, backup=backup, version=__version__))
     app.state.turn_service = service
     app.include_router(turns_router())
+    app.include_router(sessions_router(session_ended, clock))
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 

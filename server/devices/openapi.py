@@ -86,6 +86,13 @@ READ: Responses = {
     422: _problem("`body_invalid`: the number or a parameter is not understood"),
 }
 
+END_SESSION: Responses = {
+    **_EVERYWHERE,
+    404: _problem("`session_not_found`"),
+    422: _problem("`body_invalid`: the id is not understood"),
+    507: _problem("`storage_full`: the end could not be kept"),
+}
+
 READ_TURN: Responses = {
     **READ,
     200: {"description": "The turn, as far as it is.", "headers": {**_APPLIED, **_RETRY_AFTER}},

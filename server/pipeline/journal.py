@@ -20,7 +20,7 @@ from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, Tur
 from server.storage import channels, devices, exchanges, sessions, turns
 from server.storage.database import Databases
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
-from server.storage.records import Device, Turn
+from server.storage.records import Device, Session, Turn
 from server.storage.turns import RobotWords
 
 _SEEN_TO = timedelta(minutes=1)
@@ -230,6 +230,19 @@ class TurnJournal:
                 return None
             trace = await turns.get_trace(db, turn.turn_id)
         return _stored(turn, trace or {})
+
+    async def find_session(self, session_id: str) -> Session | None:
+        """A conversation by its id."""
+        async with self._databases.world(write=False) as db:
+            return await sessions.get_session(db, session_id)
+
+    async def end_session(self, session_id: str, now: datetime) -> datetime:
+        """End a conversation; returns when it ended, also when it had before. Raises `NotFoundError`."""
+        async with self._databases.world() as db:
+            await sessions.close_session(db, session_id, now=now)
+            await db.flush()
+            ended = await sessions.get_session(db, session_id)
+        return now if ended is None or ended.closed_at is None else ended.closed_at
 
     async def close_running_turns(self, now: datetime) -> list[int]:
         """At start: close turns that the last process left running, and quiet conversations; the turns' ids."""
