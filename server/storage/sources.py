@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from server.storage import word_index
 from server.storage.memory_records import SourceFilter
 from server.storage.narrowing import source_conditions
 from server.storage.records import SourceTurn, record
@@ -20,15 +21,15 @@ async def read_source_turns(
 ) -> list[SourceTurn]:
     """These source turns, in the order they were said, each with `around` turns of its session before and after.
 
-    Left out: those that are not there, were forgotten, or that `wanted` does not let this speaker find. At most 50
-    around.
+    Left out: those that are not there, were forgotten, are only in the log since their memory was forgotten, or that
+    `wanted` does not let this speaker find. At most 50 around.
     """
     around = max(0, min(around, _AROUND_LIMIT))
     source = SourceTurnRow
     readable = (
         select(source)
         .join(TurnRow, col(TurnRow.turn_id) == col(source.turn_id))
-        .where(source_conditions(wanted), col(source.text) != "")
+        .where(source_conditions(wanted), col(source.text) != "", word_index.is_indexed())
         .execution_options(populate_existing=True)
     )
     asked = readable.where(col(source.source_turn_id).in_(list(source_turn_ids)))

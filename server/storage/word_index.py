@@ -94,6 +94,12 @@ async def search_source_turns(db: AsyncSession, query: str, wanted: SourceFilter
     return [SourceHit(turn_id, score) for turn_id, score in await _search(db, "source_words", found, query, limit)]
 
 
+def is_indexed() -> ColumnElement[bool]:
+    """Whether a row of `source_turns` is found by its words; one whose memory went without its words is not."""
+    words = _words("source_words")
+    return select(words.c.rowid).where(words.c.rowid == col(SourceTurnRow.source_turn_id)).exists()
+
+
 async def is_mentioned(db: AsyncSession, names: Collection[str], wanted: MemoryFilter) -> bool:
     """Whether any memory has one of `names` in it as it stands, also inside a longer word; stops at the first."""
     phrases = [phrase for name in names if (phrase := " ".join(term.word for term in query_terms(name)))]

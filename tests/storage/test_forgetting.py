@@ -134,6 +134,20 @@ async def test_without_the_source_the_log_stays_but_is_found_no_more(databases: 
         assert [one.turn_id for one in await segments.open_exchanges(db, session_id)] == [1], "made into nothing again"
 
 
+async def test_words_left_in_the_log_are_not_read_beside_others(databases: Databases) -> None:
+    await exchange(databases, 1, "富士通のPCを買った")
+    await exchange(databases, 2, "暗証番号は九八七六")
+    await remember(databases, 1, source_turn_ids=(10, 11))
+    await remember(databases, 2, source_turn_ids=(20, 21))
+    reached = await forget(databases, 2, also_source=False)
+    assert reached.hidden_source_turn_ids == (20, 21)
+    async with databases.world(write=False) as db:
+        read = await sources.read_source_turns(db, [10], SAID_TO_ALL, around=5)
+        assert [turn.source_turn_id for turn in read] == [10, 11]
+        assert await sources.read_source_turns(db, [20, 21], SAID_TO_ALL, around=5) == []
+        assert [turn.text for turn in await source_turns_of(db, 2)] == ["暗証番号は九八七六", "うん。"], "in the log"
+
+
 async def test_the_request_itself_can_be_blanked_too(databases: Databases) -> None:
     await house_with_secrets(databases)
     async with databases.world() as db:
