@@ -15,7 +15,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from server.engines.base import EmbeddingFingerprint
-from server.errors import GoneError, MemoryIndexError, NotFoundError, RequestError, StackChanError
+from server.errors import GoneError, MemoryIndexError, NotFoundError, RequestError, StackChanError, StorageError
 from server.memory.as_json import Answer, memory_json, said_json
 from server.memory.indexer import Indexer, Progress
 from server.memory.keeper import Keeper
@@ -170,7 +170,14 @@ class MemoryOwner:
             raise _missing()
         if memory.status == "forgotten":
             raise _forgotten()
-        await self.keeper.edit(memory_id, changes)
+        try:
+            await self.keeper.edit(memory_id, changes)
+        except StorageError:
+            async with self.databases.world(write=False) as db:
+                memory = await memories.get(db, memory_id)
+            if memory is not None and memory.status == "forgotten":
+                raise _forgotten() from None
+            raise
         self.wake()
         return await self.show(memory_id)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from server.errors import GoneError, NotFoundError, RequestError
+from server.errors import GoneError, NotFoundError, RequestError, StorageError
 from server.memory.owner import MemoryOwner, Wanted
 from server.storage import memories
-from server.storage.memory_records import MemoryChanges
+from server.storage.memory_records import Memory, MemoryChanges
 from server.storage.turns import finish_turn
 from tests.memory.making import DIMENSIONS, PERSONA, TOKYO, House, WordVectors, house
 from tests.memory.said_and_noted import BOUGHT, files_with, summaries
@@ -141,6 +141,30 @@ async def test_what_is_not_there_and_what_was_forgotten_are_different(tmp_path: 
                 await attempt
             assert gone.value.code == "memory_forgotten"
         assert (await owner.status())["memories"] == {"active": 0, "superseded": 0, "forgotten": 1}
+
+
+async def test_an_edit_that_a_forgetting_overtakes_is_told_that_it_was_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.talk(CAT)
+        (cat,) = await home.memories()
+        owner, edit = owner_of(home), home.keeper.edit
+
+        async def overtaken(memory_id: str, changes: MemoryChanges) -> Memory:
+            await owner.forget(memory_id)
+            return await edit(memory_id, changes)
+
+        async def failing(memory_id: str, changes: MemoryChanges) -> Memory:
+            raise StorageError("The disk failed.")
+
+        monkeypatch.setattr(home.keeper, "edit", failing)
+        with pytest.raises(StorageError, match="The disk failed"):
+            await owner.edit(cat.memory_id, MemoryChanges(topic="x"))
+        monkeypatch.setattr(home.keeper, "edit", overtaken)
+        with pytest.raises(GoneError) as gone:
+            await owner.edit(cat.memory_id, MemoryChanges(topic="x"))
+        assert gone.value.code == "memory_forgotten"
 
 
 @pytest.mark.parametrize(
