@@ -133,7 +133,8 @@ class AudioError(StackChanError):
 
 class StorageError(StackChanError):
     """Codes: `storage_failed`, `storage_full`, `storage_newer` (written by a newer version), `data_in_use`; of a backup
-    that is put back also `backup_foreign` (no backup of this server), `backup_damaged`."""
+    that is put back also `backup_foreign` (no backup of this server), `backup_of_another_house`,
+    `backup_damaged`."""
 
     default_code = "storage_failed"
 

@@ -28,6 +28,7 @@ from server.errors import StorageError
 from server.storage import sqlite
 from server.storage.database import SERVER_DATABASE, SESSION_DATABASE, WORLDS
 from server.storage.recall_tables import WORD_TABLES
+from server.storage.swap import finish_swap
 
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -132,7 +133,12 @@ async def write_archive(archive: Archive, target: Path) -> None:
 
 
 def clear_leftovers(data_dir: Path) -> None:
-    """Remove copies that a killed process left half made. At start, when nobody else has the data folder."""
+    """Remove copies that a killed process left half made, and finish a restore that was taking its place.
+
+    At start, when nobody else has the data folder. Raises `StorageError`.
+    """
+    with disk_errors(data_dir):
+        finish_swap(data_dir)
     for left in data_dir.glob(f"{PARTIAL}*"):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)

@@ -21,6 +21,7 @@ from server.storage import sqlite
 from server.storage.ids import raise_counters
 from server.storage.migrate import Tree, upgrade
 from server.storage.recall_tables import WORD_TABLES
+from server.storage.swap import finish_swap
 from server.storage.turns import highest_ids
 
 SERVER_DATABASE = "server.sqlite"
@@ -110,8 +111,10 @@ class Databases:
     async def open(cls, data_dir: Path, world: str) -> Self:
         """Create, upgrade and open both. Folders made here are 0700, files 0600. Raises `StorageError`.
 
+        A restore that was cut off is finished first, so the caller holds the data folder.
         Use as `async with await Databases.open(...)`, or call `close()`.
         """
+        await asyncio.to_thread(_finish_restore, data_dir)
         server = await Database.open(data_dir / SERVER_DATABASE, "server")
         try:
             session = await Database.open(data_dir / WORLDS / world / SESSION_DATABASE, "session")
@@ -168,6 +171,16 @@ async def _finish(db: AsyncSession) -> None:
     except asyncio.CancelledError:
         await commit
         raise
+
+
+def _finish_restore(data_dir: Path) -> None:
+    try:
+        finish_swap(data_dir)
+    except OSError as error:
+        raise StorageError(
+            f"A restore into {data_dir} was cut off and cannot be finished ({error}).",
+            hint="Check the disk and the data folder's permissions, then start again.",
+        ) from error
 
 
 def _prepare(path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext, MigrationStep
@@ -70,7 +70,7 @@ def _check_origin(
             hint="It was left as it is. Move it away, or use another folder.",
         )
     for head in heads:
-        if not head.startswith(f"{tree}_"):
+        if head not in known and head.startswith(tuple(f"{other}_" for other in get_args(Tree) if other != tree)):
             raise StorageError(f"{path} is not a {tree} database ({head}).", hint="Were two files exchanged?")
         if head not in known:
             raise StorageError(

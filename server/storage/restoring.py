@@ -1,8 +1,9 @@
 """Puts a backup back, offline: checked whole before anything is touched, and what is there is moved aside.
 
-Only worlds and the persona go back in time. `server.sqlite` stays and takes in what it lacks, so that nobody who was
+Only worlds and the persona go back in time. `server.sqlite` takes in what it lacks, in a copy, so that nobody who was
 shut out comes back and no number is given out twice. Whatever was forgotten on either side is forgotten in what comes
-back, before it takes its place. The caller holds the data folder.
+back. All of it takes its place at once, as the last step. Numbers mean something in one house only, so a backup of
+another house goes into a folder where nothing was said yet. The caller holds the data folder.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import delete, update
+from sqlalchemy import update
 from sqlmodel import col, select
 
 from server.errors import StorageError
@@ -36,6 +37,7 @@ from server.storage.backup import (
     FileEntry,
     Manifest,
     clear_leftovers,
+    copy_database,
     disk_errors,
     in_thread,
 )
@@ -43,12 +45,14 @@ from server.storage.database import SERVER_DATABASE, SESSION_DATABASE, WORLDS, D
 from server.storage.ids import raise_counters
 from server.storage.memory_records import Forgetting, Tombstone
 from server.storage.recall_tables import WORD_TABLES, JobRow, RecallItemRow
-from server.storage.server_tables import DeviceRow, IdCounterRow, SpeakerRow, TombstoneRow
+from server.storage.server_tables import DeviceRow, HouseRow, IdCounterRow, SpeakerRow
 from server.storage.sqlite import upsert
+from server.storage.swap import PLAN, swap
 
 _NAME = re.compile(rf"(?:{SERVER_DATABASE}|{PERSONA}|{WORLDS}/[A-Za-z0-9._-]{{1,64}}/{SESSION_DATABASE})\Z")
 _MANIFEST_BYTES_LIMIT = 1024 * 1024
 _PIECE_BYTES = 1024 * 1024
+_MERGED = "merged.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +72,22 @@ class Restored:
 async def restore(file: Path, data_dir: Path, *, now: dt.datetime) -> Restored:
     """Put the backup `file` back into `data_dir`.
 
-    Raises `StorageError` and changes nothing: `backup_foreign` (no backup), `backup_damaged`, `storage_newer`,
-    `storage_full`, `storage_failed`.
+    Raises `StorageError` and changes nothing: `backup_foreign` (no backup), `backup_of_another_house`,
+    `backup_damaged`, `storage_newer`, `storage_full`, `storage_failed`. A process that is killed has changed nothing,
+    or all of it once the data folder is opened again.
     """
     with disk_errors(data_dir):
         stage = await in_thread(lambda: _work_folder(data_dir))
     try:
         manifest = await in_thread(lambda: _unpack(file, stage))
         worlds = tuple(sorted(entry.name.split("/")[1] for entry in manifest.files if entry.name.startswith(WORLDS)))
-        stones = await _merged_tombstones(stage, data_dir, worlds)
+        takes_over = await in_thread(lambda: _takes_over(stage, data_dir, worlds))
+        stones = await _merge_server(stage, data_dir, takes_over=takes_over)
         reached = [await _prepare_world(stage / WORLDS / world, stones, now) for world in worlds]
         with disk_errors(data_dir):
-            moved_to = await in_thread(lambda: _swap(stage, data_dir, worlds, now))
+            moved_to = await in_thread(lambda: _put_in_place(stage, data_dir, worlds, now))
     finally:
-        await in_thread(lambda: shutil.rmtree(stage, ignore_errors=True))
+        await in_thread(lambda: _clear_away(stage, data_dir))
     return Restored(
         manifest.made_at,
         manifest.server,
@@ -96,6 +102,11 @@ def _work_folder(data_dir: Path) -> Path:
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(data_dir)
     return Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{os.getpid()}-", dir=data_dir))
+
+
+def _clear_away(stage: Path, data_dir: Path) -> None:
+    if not (data_dir / PLAN).exists():  # else the next start finishes what is in it
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def _unpack(file: Path, stage: Path) -> Manifest:
@@ -193,30 +204,108 @@ def _check_names(files: Sequence[FileEntry]) -> None:
         raise _damaged("a database is missing in it")
 
 
-async def _merged_tombstones(stage: Path, data_dir: Path, worlds: Sequence[str]) -> list[Tombstone]:
-    """All tombstones of both sides. A server database that is here takes in what the backup's has and it has not."""
+def _takes_over(stage: Path, data_dir: Path, worlds: Sequence[str]) -> bool:
+    """Whether the data folder becomes the backup's house; False: it is that house. Raises `StorageError`."""
+    here = {path.parent.name: path for path in (data_dir / WORLDS).glob(f"*/{SESSION_DATABASE}")}
+    spoken = {world: _said(path) for world, path in here.items()}
+    if not (data_dir / SERVER_DATABASE).exists():
+        # Lost, perhaps. Worlds of the same name are moved aside; in others its tombstones might blank anything.
+        if all(said == {} for world, said in spoken.items() if world not in worlds):
+            return True
+        raise _of_another_house("the data folder does not say whose it is")
+    house = _house_of(data_dir / SERVER_DATABASE)
+    if house is None or house != _house_of(stage / SERVER_DATABASE):
+        if all(said == {} for said in spoken.values()) and not _has_tombstones(data_dir / SERVER_DATABASE):
+            return True
+        raise _of_another_house("it was made in another house, or before backups said in which")
+    for world in worlds:
+        there = _said(stage / WORLDS / world / SESSION_DATABASE) or {}
+        for said in spoken.values():
+            if said is not None and any(said[number] != there[number] for number in said.keys() & there.keys()):
+                raise _of_another_house("another computer has gone on with this house since")
+    return False
+
+
+def _house_of(path: Path) -> str | None:
+    """None: made by a version that did not write it down yet."""
+    with disk_errors(path), closing(_opened(path)) as connection:
+        if not _has_table(connection, "house"):
+            return None
+        row = connection.execute("SELECT house_id FROM house").fetchone()
+        return None if row is None else str(row[0])
+
+
+def _has_tombstones(path: Path) -> bool:
+    with disk_errors(path), closing(_opened(path)) as connection:
+        return _has_table(connection, "tombstones") and (
+            connection.execute("SELECT 1 FROM tombstones LIMIT 1").fetchone() is not None
+        )
+
+
+def _said(path: Path) -> Mapping[int, tuple[str, str]] | None:
+    """Session and time of each source turn; None when it cannot be read."""
+    try:
+        with closing(_opened(path)) as connection:
+            if not _has_table(connection, "source_turns"):
+                return {}
+            rows = connection.execute("SELECT source_turn_id, session_id, said_at FROM source_turns")
+            return {number: (session_id, said_at) for number, session_id, said_at in rows}
+    except sqlite3.Error:  # a damaged database is what a backup is put back for
+        return None
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,))
+    return found.fetchone() is not None
+
+
+async def _merge_server(stage: Path, data_dir: Path, *, takes_over: bool) -> list[Tombstone]:
+    """Leave in `stage` the server database that is to take its place. Returns all tombstones, of both sides."""
     backup = await Database.open(stage / SERVER_DATABASE, "server")
     try:
-        if not (data_dir / SERVER_DATABASE).exists():
+        live = data_dir / SERVER_DATABASE
+        if not live.exists():
             async with backup.session(write=False) as db:
                 return await tombstones.all_tombstones(db)
-        foreign = await in_thread(lambda: _numbers_of_another_house(stage, data_dir, worlds))
-        live = await Database.open(data_dir / SERVER_DATABASE, "server")
+        merged = stage / _MERGED
+        with disk_errors(live):
+            await in_thread(lambda: copy_database(live, merged))
+        ours = await Database.open(merged, "server")
         try:
-            async with backup.session(write=False) as old, live.session() as db:
-                ours = {stone.source_turn_id for stone in await tombstones.all_tombstones(db)}
-                for number in sorted(foreign & ours):
-                    # It names words of the world that is moved aside; here the number is something else's.
-                    wrong = delete(TombstoneRow).where(col(TombstoneRow.source_turn_id) == number)
-                    await db.exec(wrong.execution_options(synchronize_session=False))
+            async with backup.session(write=False) as old, ours.session() as db:
                 for stone in await tombstones.all_tombstones(old):
                     await tombstones.add(db, _as_forgetting(stone), now=stone.forgotten_at)
                 await _take_in(old, db)
-                return await tombstones.all_tombstones(db)
+                if takes_over:
+                    house = (await old.exec(select(HouseRow))).first()
+                    if house is None:
+                        raise _damaged("it does not say whose it is")
+                    await db.exec(update(HouseRow).values(house_id=house.house_id))
+                found = await tombstones.all_tombstones(db)
         finally:
-            await live.close()
+            await ours.close()
     finally:
         await backup.close()
+    with disk_errors(stage):
+        await in_thread(lambda: merged.replace(_one_file(merged, stage / SERVER_DATABASE)))
+    return found
+
+
+def _one_file(merged: Path, target: Path) -> Path:
+    """Both without a log beside them, so that the one can be renamed over the other."""
+    _without_log(merged)
+    _without_log(target)
+    return target
+
+
+def _without_log(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        if connection.execute("PRAGMA journal_mode = DELETE").fetchone() != ("delete",):
+            raise sqlite3.OperationalError("database is locked")
 
 
 async def _take_in(old: Db, db: Db) -> None:
@@ -233,27 +322,6 @@ def _as_forgetting(stone: Tombstone) -> Forgetting:
     number = () if stone.source_turn_id is None else (stone.source_turn_id,)
     memory_ids = () if stone.memory_id is None else (stone.memory_id,)
     return Forgetting(memory_ids, number if stone.blanked else (), () if stone.blanked else number, ())
-
-
-def _numbers_of_another_house(stage: Path, data_dir: Path, worlds: Iterable[str]) -> set[int]:
-    """Numbers of source turns that mean other words here than in the backup: another computer counted them."""
-    wrong: set[int] = set()
-    for world in worlds:
-        here = _said(data_dir / WORLDS / world / SESSION_DATABASE)
-        there = _said(stage / WORLDS / world / SESSION_DATABASE)
-        wrong |= {number for number in here.keys() & there.keys() if here[number] != there[number]}
-    return wrong
-
-
-def _said(path: Path) -> dict[int, tuple[str, str]]:
-    if not path.exists():
-        return {}
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            rows = connection.execute("SELECT source_turn_id, session_id, said_at FROM source_turns")
-            return {number: (session_id, said_at) for number, session_id, said_at in rows}
-    except sqlite3.Error:  # a damaged database is what a backup is put back for
-        return {}
 
 
 async def _prepare_world(folder: Path, stones: Sequence[Tombstone], now: dt.datetime) -> Forgetting:
@@ -284,43 +352,24 @@ async def _queue_vectors(db: Db, now: dt.datetime) -> None:
         await db.exec(upsert(JobRow).on_conflict_do_nothing(), params=jobs)
 
 
-@dataclass
-class _Moves:
-    """Renames that can be taken back."""
-
-    done: list[tuple[Path, Path]] = field(default_factory=list)
-
-    def move(self, source: Path, target: Path) -> None:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        source.rename(target)
-        self.done.append((source, target))
-
-    def undo(self) -> None:
-        for source, target in reversed(self.done):
-            target.rename(source)
-
-
-def _swap(stage: Path, data_dir: Path, worlds: Sequence[str], now: dt.datetime) -> Path | None:
+def _put_in_place(stage: Path, data_dir: Path, worlds: Sequence[str], now: dt.datetime) -> Path | None:
     aside = _free_name(data_dir, f"replaced-{now.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}")
     places = [Path(WORLDS) / world for world in worlds]
     if (stage / PERSONA).exists():
         places.append(Path(PERSONA))
-    with closing(sqlite3.connect(stage / SERVER_DATABASE)) as connection:
-        # One file, that can be moved by itself.
-        connection.execute("PRAGMA journal_mode = DELETE")
-    moves = _Moves()
-    try:
-        if not (data_dir / SERVER_DATABASE).exists():
-            moves.move(stage / SERVER_DATABASE, data_dir / SERVER_DATABASE)
-        for place in places:
-            if os.path.lexists(data_dir / place):
-                moves.move(data_dir / place, aside / place)
-            moves.move(stage / place, data_dir / place)
-    except OSError:
-        moves.undo()
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    return aside if aside.exists() else None
+    for path in (stage / SERVER_DATABASE, data_dir / SERVER_DATABASE):
+        if path.exists():
+            # One file, that can be moved by itself: another's log beside it would be taken for its own.
+            _without_log(path)
+    swap(data_dir, stage, aside, [*places, Path(SERVER_DATABASE)])
+    if not aside.exists():
+        return None
+    # Nothing of it is lost, and the keys' hashes in it have no use.
+    (aside / SERVER_DATABASE).unlink(missing_ok=True)
+    if any(aside.iterdir()):
+        return aside
+    aside.rmdir()
+    return None
 
 
 def _free_name(folder: Path, name: str) -> Path:
@@ -331,6 +380,14 @@ def _free_name(folder: Path, name: str) -> Path:
 def _foreign(file: Path) -> StorageError:
     return StorageError(
         f"{file.name} is no backup of this server.", code="backup_foreign", hint="Give what `stackchan backup` wrote."
+    )
+
+
+def _of_another_house(why: str) -> StorageError:
+    return StorageError(
+        f"The backup is of another house: {why}.",
+        code="backup_of_another_house",
+        hint="Nothing was changed. Restore it into an empty folder, with STACKCHAN_DATA_DIR.",
     )
 
 

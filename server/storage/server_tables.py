@@ -1,7 +1,7 @@
 """Tables of `<data>/server.sqlite`: what must never be rewound when a world is restored.
 
-Devices, tokens, speakers, the counters ids come from, and what was forgotten. Row classes only; queries live in one
-file a domain.
+Whose it is, devices, tokens, speakers, the counters ids come from, and what was forgotten. Row classes only; queries
+live in one file a domain.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ class ServerTable(SQLModel):
     """Base of the tables in `server.sqlite`."""
 
     metadata: ClassVar[MetaData] = new_metadata()
+
+
+class HouseRow(ServerTable, table=True):
+    """One row, made with the database: whose this data folder is. Copies of it, on any computer, say the same."""
+
+    __tablename__ = "house"
+
+    house_id: str = Field(primary_key=True, sa_type=CleanText)
 
 
 class SpeakerRow(ServerTable, table=True):

@@ -185,23 +185,6 @@ async def test_what_was_forgotten_before_the_backup_stays_forgotten_in_a_house_t
     assert await summaries_in(tmp_path / "b") == [CAT]
 
 
-async def test_numbers_of_another_computer_do_not_blank_other_words(tmp_path: Path) -> None:
-    await fill(tmp_path / "old")
-    file = await saved(tmp_path / "old", tmp_path / "a.tar")
-    async with await Databases.open(tmp_path / "new", "home") as databases:
-        await exchange(databases, 2, "新しい家")
-        await remember(databases, 7, "新しい家", source_turn_ids=(20, 21))
-    await forget(tmp_path / "new", 7)
-    done = await restore(file, tmp_path / "new", now=NOW)
-    assert (done.forgotten_memories, done.blanked_source_turns) == (0, 0)
-    assert await summaries_in(tmp_path / "new") == [BOUGHT, CAT]
-    async with await Databases.open(tmp_path / "new", "home") as databases:
-        async with databases.server(write=False) as db:
-            stones = await tombstones.all_tombstones(db)
-        async with databases.world() as db:
-            assert (await forgetting.reapply(db, stones, now=NOW)).blanked_source_turn_ids == ()
-
-
 async def test_a_device_that_was_shut_out_does_not_come_back(tmp_path: Path) -> None:
     await fill(tmp_path / "data")
     async with await Databases.open(tmp_path / "data", "home") as databases, databases.server() as db:
