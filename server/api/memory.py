@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
@@ -60,7 +61,7 @@ def _problem(codes: str) -> dict[str, Any]:
 
 _ONE: _Responses = {404: _problem("`memory_not_found`"), 410: _problem("`memory_forgotten`")}
 _BAD: _Responses = {422: _problem("`arguments_invalid`, `body_invalid`, `after_unknown`")}
-_JSON_LINES = "application/x-ndjson"
+_JSON_LINES, _TAR = "application/x-ndjson", "application/x-tar"
 
 
 class _HeldResponse(StreamingResponse):
@@ -154,11 +155,13 @@ def memory_router(
         response_class=StreamingResponse,
         responses={200: {"content": {_JSON_LINES: {}}}},
     )
-    async def export() -> StreamingResponse:
+    async def export(request: Request) -> StreamingResponse:
         """What is remembered, with the exact words. A file without its last line, `{"end": …}`, was cut."""
         at = owner()
-        lines = export_lines(at.databases, now=at.clock(), server_version=version)
         headers = _download(f"stackchan-memory-{at.clock():%Y%m%d}.jsonl")
+        if request.method == "HEAD":
+            return StreamingResponse(_nothing(), media_type=_JSON_LINES, headers=headers)
+        lines = export_lines(at.databases, now=at.clock(), server_version=version)
         return StreamingResponse(_told(lines), media_type=_JSON_LINES, headers=headers)
 
     @router.post(
@@ -214,17 +217,36 @@ def memory_router(
         "/v1/backup",
         summary="Everything in one file",
         response_class=StreamingResponse,
-        responses={200: {"content": {"application/x-tar": {}}}, 507: _problem("`storage_full`")},
+        responses={200: {"content": {_TAR: {}}}, 507: _problem("`storage_full`")},
     )
-    async def make_backup() -> StreamingResponse:
+    async def make_backup(request: Request) -> StreamingResponse:
         """A consistent copy of memory, made beside running turns. Put back by `stackchan restore`."""
         at = owner()
+        headers = _download(f"stackchan-{at.clock():%Y%m%d-%H%M%S}.tar")
+        if request.method == "HEAD":
+            return StreamingResponse(_nothing(), media_type=_TAR, headers=headers)
         stack = AsyncExitStack()
         archive = await stack.enter_async_context(backup())
-        headers = _download(f"stackchan-{at.clock():%Y%m%d-%H%M%S}.tar") | {"Content-Length": str(archive.size)}
-        return _HeldResponse(archive.pieces(), stack, media_type="application/x-tar", headers=headers)
+        headers["Content-Length"] = str(archive.size)
+        return _HeldResponse(archive.pieces(), stack, media_type=_TAR, headers=headers)
 
+    for route in list(router.routes):
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+            router.add_api_route(
+                route.path,
+                route.endpoint,
+                methods=["HEAD"],
+                include_in_schema=False,
+                response_model=route.response_model,
+                response_class=route.response_class,
+            )
     return router
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    """The body of an answer to `HEAD`. The length of one that was not made is not told."""
+    return
+    yield b""
 
 
 def _body(content_type: str, schema: dict[str, Any]) -> dict[str, Any]:

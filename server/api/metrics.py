@@ -278,6 +278,7 @@ def metrics_router(metrics: Metrics, authorize: Callable[[str | None], Awaitable
     """The endpoint. `authorize` takes the `Authorization` header and raises a `StackChanError`."""
     router = APIRouter(tags=["health"], dependencies=[Depends(HTTPBearer(auto_error=False))])
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get(
         "/metrics",
         summary="Figures for Prometheus",

@@ -139,6 +139,7 @@ async def test_the_form_follows_what_the_reader_accepts(serve: Any) -> None:
         open_metrics = await live.client.get(
             "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
         )
+        assert (await live.client.head("/metrics")).headers["content-type"] == plain.headers["content-type"]
         odd = await live.client.get("/metrics", headers={"Accept": ";;,=\x7f,application/nonsense"})
 
     assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
