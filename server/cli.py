@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 models_app = typer.Typer(
-    help="The models on this machine: see them, pull them, prove them.",
+    help="The models on this machine: see them, pull them, prove them. / モデルの管理。",
     no_args_is_help=True,
     context_settings=_CONTEXT,
 )
@@ -209,7 +209,7 @@ add_backup_commands(app)
 
 @models_app.command("list")
 def models_list(data_dir: DataDir = None) -> None:
-    """Show every model, its size, and whether it is here."""
+    """Show every model, its size, and whether it is here. / モデルの一覧。"""
     from server.commands.models import list_models
 
     raise typer.Exit(list_models(data_dir, open_terminal()))
@@ -232,7 +232,7 @@ def models_pull(
 
 @models_app.command("verify")
 def models_verify(ids: ModelIds = None, data_dir: DataDir = None) -> None:
-    """Read every file again and compare its SHA-256."""
+    """Read every file again and compare its SHA-256. / モデルを検査します。"""
     from server.commands.models import verify_models
 
     raise typer.Exit(verify_models(ids or (), data_dir, open_terminal()))
@@ -240,7 +240,7 @@ def models_verify(ids: ModelIds = None, data_dir: DataDir = None) -> None:
 
 @models_app.command("path")
 def models_path(data_dir: DataDir = None) -> None:
-    """Print the folder the models are in."""
+    """Print the folder the models are in. / モデルの場所。"""
     from server.commands.models import show_model_path
 
     raise typer.Exit(show_model_path(data_dir, open_terminal()))

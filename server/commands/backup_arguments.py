@@ -10,7 +10,7 @@ import typer
 from server.commands.terminal import open_terminal
 
 token_app = typer.Typer(
-    help="The owner's token.",
+    help="The owner's token. / 持ち主のトークン。",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

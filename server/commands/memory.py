@@ -238,8 +238,13 @@ def retry_parked(options: MemoryOptions, terminal: Terminal) -> ExitCode:
     """Queue again what was given up."""
     with open_memory(options, terminal) as memory:
         answer = memory.retry()
+        served = isinstance(memory, RemoteMemory)
     queued = answer.get("queued") or 0
-    told = f"{queued:,} queued again; the server does them. / もう一度試します。"
+    told = (
+        f"{queued:,} queued again; the server does them. / もう一度試します。"
+        if served
+        else f"{queued:,} queued again; done when the server runs next. / 次の起動のとき試します。"
+    )
     return _tell(answer, options, terminal, lambda _, where: where.say(told))
 
 

@@ -81,7 +81,7 @@ def memory_search(
 
 @memory_app.command("show")
 def memory_show(memory_id: MemoryId, as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """One memory, the exact words it comes from, and its older and newer versions."""
+    """One memory, the exact words it comes from, and its older and newer versions. / 記憶を一つ見ます。"""
     from server.commands.memory import MemoryOptions, read_memory
 
     raise typer.Exit(read_memory(memory_id, MemoryOptions(data_dir, as_json), open_terminal()))
@@ -148,7 +148,7 @@ def memory_export(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """All memories with the words they come from, as a file to read or to import elsewhere."""
+    """All memories with the words they come from, as a file to read or to import elsewhere. / 書き出します。"""
     from server.commands.memory import MemoryOptions, export_memories
 
     raise typer.Exit(export_memories(file, MemoryOptions(data_dir, as_json), open_terminal(), force=force))
@@ -160,7 +160,7 @@ def memory_import(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Take in an exported file: all or nothing, nothing twice, nothing that was forgotten."""
+    """Take in an exported file: all or nothing, nothing twice, nothing that was forgotten. / 取り込みます。"""
     from server.commands.memory import MemoryOptions, import_memories
 
     raise typer.Exit(import_memories(file, MemoryOptions(data_dir, as_json), open_terminal()))
@@ -179,7 +179,7 @@ def memory_rebuild(as_json: AsJson = False, data_dir: DataDir = None) -> None:
 
 @memory_app.command("retry")
 def memory_retry(as_json: AsJson = False, data_dir: DataDir = None) -> None:
-    """Queue again what was given up after five attempts (see `memory status`)."""
+    """Queue again what was given up after five attempts (see `memory status`). / もう一度試します。"""
     from server.commands.memory import MemoryOptions, retry_parked
 
     raise typer.Exit(retry_parked(MemoryOptions(data_dir, as_json), open_terminal()))
@@ -191,7 +191,7 @@ def memory_audit(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """A sample of your own log: what was kept and what was left out, in the exact words.
+    """A sample of your own log: what was kept and what was left out, in the exact words. / 記憶の抜き取り検査。
 
     To see for yourself whether small talk is left out and what matters is
     remembered.

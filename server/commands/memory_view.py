@@ -47,7 +47,7 @@ def show_status(status: Answer, terminal: Terminal) -> None:
     for job in parked[:_PARKED_SHOWN]:
         terminal.say(f"  parked: {_line(job.get('kind'))} of {_line(job.get('subject'))}: {_line(job.get('code'))}")
     if parked:
-        terminal.say(f"→ Put the reason right, then: {own_command()} memory retry", style="yellow")
+        terminal.say(f"→ Put the reason right, then / 原因を直してから: {own_command()} memory retry", style="yellow")
     for told in (problem.get("message"), problem.get("hint"), _recommendation(memories, index)):
         if told:
             terminal.say(f"→ {_line(told)}", style="yellow")
@@ -169,7 +169,9 @@ def when(value: Answer, key: str, form: str) -> str:
 
 
 def _searches(status: Answer) -> str:
-    return f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards)"
+    return (
+        f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards / あとで訂正)"
+    )
 
 
 def _recommendation(memories: Answer, index: Answer) -> str:

@@ -343,6 +343,7 @@ def test_a_rebuild_that_fails_says_why(cli: Cli, server: MemoryServer) -> None:
 def test_parked_work_is_queued_again(cli: Cli, server: MemoryServer) -> None:
     done = cli("memory", "retry")
     assert (done.code, done.out.split()[0]) == (0, "1")
+    assert "the server does them" in done.out
 
 
 def test_an_audit_shows_what_was_kept_beside_what_was_left_out(cli: Cli, server: MemoryServer) -> None:
