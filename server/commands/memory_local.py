@@ -237,7 +237,8 @@ async def _embedding(
 
 
 def _copies(settings: Settings) -> list[Callable[[Forgetting], Coroutine[Any, Any, None]]]:
-    """Who else keeps something of a turn: the recordings."""
+    """Who else keeps something of a turn: the recordings, and indexes that were moved aside."""
+    from server.memory.index.folder import remove_moved_aside
     from server.storage.failed_audio import FailedAudioStore
     from server.storage.speech import SpeechStore
 
@@ -248,7 +249,10 @@ def _copies(settings: Settings) -> list[Callable[[Forgetting], Coroutine[Any, An
         await speech.remove(reached.turn_ids)
         await failed_audio.remove(reached.turn_ids)
 
-    return [remove]
+    async def remove_indexes(_: Forgetting) -> None:
+        await asyncio.to_thread(remove_moved_aside, _index_folder(settings))
+
+    return [remove, remove_indexes]
 
 
 class NoEmbedding:

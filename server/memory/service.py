@@ -25,6 +25,7 @@ from server.memory.asked import AskedMemory, MemoryTool, OnSearch, meant_cosine,
 from server.memory.asking import Asker
 from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
+from server.memory.index.folder import remove_moved_aside
 from server.memory.index_access import IndexAccess
 from server.memory.indexer import Indexer, Progress
 from server.memory.ingest import IngestLimits, Ingestor
@@ -37,7 +38,7 @@ from server.memory.recall_records import SearchQuery
 from server.memory.segment import recipe_for
 from server.memory.tools import FORGET_MEMORY
 from server.memory.worker import MemoryWorker, TurnGate, Work, WorkerRecipe
-from server.storage import exchanges, memory_browse, memory_lookup
+from server.storage import exchanges, memory_browse, memory_lookup, tombstones
 from server.storage.database import Databases
 from server.storage.memory_records import Forgetting
 from server.storage.recall_tables import JobKind, MemoryStatus, SegmentResult
@@ -88,7 +89,9 @@ class LongTermMemory:
         self.gate = TurnGate()
         self.recall = Recall(lambda: databases.world(write=False), None, embedding)
         self.indexer = Indexer(databases, None, embedding, clock=clock)
-        self.keeper = Keeper(databases, None, embedding, clock=clock, on_forgotten=(self._forget_copies,))
+        self.keeper = Keeper(
+            databases, None, embedding, clock=clock, on_forgotten=(self._forget_copies, self._forget_old_indexes)
+        )
         folder = world_folder / "index"
         key = settings.index_api_key.get_secret_value() if settings.index_api_key else None
         fingerprint = embedding.fingerprint
@@ -139,6 +142,7 @@ class LongTermMemory:
         )
         self._names = NamesToHear(databases, self.recall)
         self._databases = databases
+        self._index_folder = folder
         self._somebody: Callable[[], SearchQuery] = lambda: SearchQuery("", persona_id, None, clock(), zone)
         self._on_forgotten = tuple(on_forgotten)
         self._monotonic = monotonic
@@ -160,6 +164,7 @@ class LongTermMemory:
         await self._access.open()
         # Behind the index, which may be older than the database.
         await self.keeper.reapply()
+        await self._forget_moved_aside()
         async with self._databases.world(write=False) as db:
             cut_off = await exchanges.turns_that_forgot(db, FORGET_MEMORY.name)
         for turn_id in cut_off:
@@ -194,7 +199,8 @@ class LongTermMemory:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             times += 1
             try:
-                await self._access.try_again()
+                if await self._access.try_again():
+                    await self._forget_moved_aside()
                 if times % _OPTIMIZE_EVERY == 0:
                     await self.gate.wait_quiet()
                     await self._access.optimize()
@@ -214,7 +220,9 @@ class LongTermMemory:
         Raises `BusyError` while another one runs, `MemoryIndexError`, `EmbeddingError`.
         """
         await self.keeper.reapply()
-        return await self._access.rebuild(progress)
+        done = await self._access.rebuild(progress)
+        await self._forget_moved_aside()
+        return done
 
     async def status(self) -> dict[str, Any]:
         """What the owner is told, JSON-able."""
@@ -271,3 +279,20 @@ class LongTermMemory:
         turn_ids = tuple(turn for turn in reached.turn_ids if turn not in self._asked.in_hand)
         for remove in self._on_forgotten:
             await remove(replace(reached, turn_ids=turn_ids))
+
+    async def _forget_old_indexes(self, _: Forgetting | None = None) -> None:
+        # Kept for whoever wants to look, but nothing is taken out of them.
+        removed = await asyncio.to_thread(remove_moved_aside, self._index_folder)
+        if removed:
+            _log.warning("%d damaged memory indexes were removed: what was forgotten may be in them", removed)
+
+    async def _forget_moved_aside(self) -> None:
+        """The index may have been moved aside just now, with what was forgotten long ago."""
+        async with self._databases.server(write=False) as db:
+            forgotten = await tombstones.all_tombstones(db)
+        if not forgotten:
+            return
+        try:
+            await self._forget_old_indexes()
+        except OSError as error:
+            _log.error("a damaged memory index could not be removed", exc_info=error)

@@ -15,6 +15,7 @@ import pytest
 
 from server.errors import IndexLocked, IndexMismatch, NotFoundError
 from server.memory.index.factory import open_index
+from server.memory.owner import Wanted
 from server.storage import exchanges, turns
 from tests.memory.home import PC, Home, OtherVectors, capabilities
 from tests.memory.making import DIMENSIONS, PERSONA, WordVectors, eventually
@@ -94,6 +95,33 @@ async def test_an_index_that_is_gone_or_damaged_is_made_anew(
         assert (await home.search())["candidates"][0]["retrieval_score"] > 0.5
     left = [path.name for path in home.world.glob("index.damaged-*")]
     assert len(left) == (0 if damage == "gone" else 1)
+
+
+@pytest.mark.parametrize("when", ["moved aside before", "moved aside after"])
+async def test_what_is_forgotten_is_not_left_in_an_index_that_was_moved_aside(
+    home: Home, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with home.open():
+        await home.remember_the_pc()
+    mark = home.world / "index" / "stackchan-index.json"
+    if when == "moved aside before":
+        mark.write_bytes(b"")
+    async with home.open() as memory:
+        await memory.worker.idle()
+        moved = list(home.world.glob("index.damaged-*"))
+        assert len(moved) == (1 if when == "moved aside before" else 0), "kept while nothing is forgotten"
+        (found,) = (await memory.owner.find(Wanted()))["memories"]
+        assert (await memory.owner.forget(found["memory_id"]))["still_found"] == []
+        assert list(home.world.glob("index.damaged-*")) == []
+        await memory.worker.idle()
+    if when == "moved aside after":
+        mark.write_bytes(b"")
+        (home.world / "index.dropped").mkdir()
+    async with home.open(start=False):
+        assert [path.name for path in home.world.glob("index*") if path.is_dir()] == ["index"]
+    assert "what was forgotten may be in them" in caplog.text
+    names = [path.name for path in home.world.rglob("*") if path.is_file() and "富士通".encode() in path.read_bytes()]
+    assert names == []
 
 
 def _hold(folder: Path, ready: Any, go: Any) -> None:

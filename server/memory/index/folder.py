@@ -30,6 +30,15 @@ _PARTIAL = f"{MARK}.partial"
 _FORMAT = 1
 
 
+def remove_moved_aside(path: Path) -> int:
+    """Remove what damage or a kill left beside the index folder `path`; how many. Blocks. Raises `OSError`."""
+    left = [*path.parent.glob(f"{path.name}.damaged-*"), *path.parent.glob(f"{path.name}.dropped")]
+    for folder in left:
+        with suppress(FileNotFoundError):  # the index tidies up beside us
+            shutil.rmtree(folder)
+    return len(left)
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """`points`: how many there were when it was closed; None while open or after a crash. `made`: False while the
