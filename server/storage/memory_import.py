@@ -311,8 +311,7 @@ class MemoryImport:
             await self._db.exec(insert(kind).execution_options(render_nulls=True), params=list(rows))
 
     async def _index_words(self, name: str, texts: Sequence[tuple[int, str]]) -> None:
-        bodies = [{"rowid": number, "body": " ".join(tokens(text))} for number, text in texts]
-        if bodies:
+        if bodies := [{"rowid": number, "body": " ".join(tokens(text))} for number, text in texts]:
             words = table(name, column("rowid", Integer), column("body", Text))
             await self._db.exec(insert(words), params=bodies)
 
