@@ -103,7 +103,7 @@ class MemoryEdit(BaseModel):
         default=None, max_length=ENTITIES_LIMIT
     )
     memory_type: MemoryType | None = None
-    importance: int | None = Field(default=None, ge=1, le=5)
+    importance: int | None = Field(default=None, ge=1, le=5, strict=True)
     occurred_at: AwareDatetime | None = None
 
     def changes(self) -> MemoryChanges:

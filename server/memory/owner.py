@@ -29,7 +29,7 @@ from server.storage.memory_browse import Listing
 from server.storage.memory_records import EVERY_STATUS, Job, MemoryChanges
 from server.storage.recall_tables import MemoryStatus, MemoryType
 from server.storage.records import SourceTurn
-from server.storage.types import FIRST_DAY, LAST_DAY, clean_text, is_possible_day
+from server.storage.types import FIRST_DAY, LAST_DAY, clean_text, is_possible_day, is_visible
 from server.storage.words import entity_key
 
 WantedStatus = Literal["active", "superseded", "forgotten", "all"]
@@ -303,7 +303,7 @@ def _check(wanted: Wanted) -> None:
         raise _refused("a ranked search has no next page; leave `after` or `query` out")
     if wanted.query is not None and not clean_text(wanted.query).strip():
         raise _refused("query must not be empty")
-    if wanted.entity is not None and not entity_key(wanted.entity):
+    if wanted.entity is not None and not is_visible(wanted.entity):
         raise _refused("entity must not be empty")
 
 
@@ -313,10 +313,14 @@ def _checked(changes: MemoryChanges) -> MemoryChanges:
         raise _refused("say at least one thing to change")
     topic, summary = (None if text is None else clean_text(text).strip() for text in (changes.topic, changes.summary))
     entities = changes.entities and tuple(clean_text(name).strip() for name in changes.entities)
+    if summary and not is_visible(summary):
+        raise _refused("summary must not be empty")
     if summary is not None and not 1 <= len(summary) <= SUMMARY_LIMIT:
         raise _refused(f"summary must have 1 to {SUMMARY_LIMIT} characters")
     if topic is not None and len(topic) > TOPIC_LIMIT:
         raise _refused(f"topic must have at most {TOPIC_LIMIT} characters")
+    if entities and not all(is_visible(name) for name in entities):
+        raise _refused("entities must be names in which something can be seen")
     if entities and (len(entities) > ENTITIES_LIMIT or any(len(name) > ENTITY_LIMIT for name in entities)):
         raise _refused(f"entities must be at most {ENTITIES_LIMIT} names of at most {ENTITY_LIMIT} characters")
     if changes.importance is not None and not 1 <= changes.importance <= 5:

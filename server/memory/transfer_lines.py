@@ -24,6 +24,8 @@ LINE_BYTES_LIMIT = 1024 * 1024
 LINES_LIMIT = 200_000
 FILE_BYTES_LIMIT = 512 * 1024 * 1024
 _BIGGEST_NUMBER = 2**53
+_NO_PLACE = frozenset({"localtime", "posixrules"})
+"""Files beside the time zones that mean another zone on each machine."""
 
 LineT = TypeVar("LineT", bound=BaseModel)
 
@@ -35,6 +37,8 @@ def _utc(moment: dt.datetime) -> dt.datetime:
 
 
 def _zone(name: str) -> str:
+    if name.rpartition("/")[2] in _NO_PLACE or name.partition("/")[0] in ("posix", "right"):
+        raise ValueError("this is no time zone of a place")
     try:
         ZoneInfo(name)
     except Exception:  # a name from outside may fail in the time zone library in any way
@@ -128,7 +132,7 @@ class MemoryLine(_Line):
     language: Short
     speakers: list[Name] = Field(max_length=1000)
     confidence: Confidence
-    importance: Annotated[int, Field(ge=1, le=5)]
+    importance: Annotated[int, Field(ge=1, le=5, strict=True)]
     persona_id: Name
     channel_id: Name
     visibility: Visibility

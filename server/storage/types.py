@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import unicodedata
 from typing import Any
 
 from sqlalchemy import JSON, DateTime, Text
@@ -16,6 +17,8 @@ from sqlalchemy.types import TypeDecorator
 from server.errors import StorageError
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Fillers that Unicode counts as letters or symbols."""
 
 
 def clean_text(text: str) -> str:
@@ -27,6 +30,11 @@ def clean_text(text: str) -> str:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return joined.replace("\0", "")
+
+
+def is_visible(text: str) -> bool:
+    """Whether anything of `text` can be seen; joiners, fillers and marks without a letter alone cannot."""
+    return any(unicodedata.category(sign)[0] in "LNPS" and sign not in _BLANK for sign in text)
 
 
 def clean_json(value: Any) -> Any:

@@ -221,6 +221,7 @@ SENSELESS_EDITS = (
     (b'{"topic": "\\ud800"}', "body_invalid"),
     (b'{"importance": 6}', "body_invalid"),
     (b'{"importance": "high"}', "body_invalid"),
+    (b'{"importance": true}', "body_invalid"),
     (b'{"memory_type": "mood"}', "body_invalid"),
     (b'{"occurred_at": "2026-11-30T12:00:00"}', "body_invalid"),
     (b'{"status": "active"}', "body_invalid"),

@@ -172,6 +172,9 @@ async def test_an_edit_that_a_forgetting_overtakes_is_told_that_it_was_forgotten
     [
         MemoryChanges(),
         MemoryChanges(summary="\0 "),
+        MemoryChanges(summary="\u200d"),
+        MemoryChanges(entities=("富士通", "\u200d")),
+        MemoryChanges(entities=("",)),
         MemoryChanges(summary="あ" * 4_001),
         MemoryChanges(topic="あ" * 201),
         MemoryChanges(importance=0),

@@ -102,6 +102,11 @@ BREAKS: list[tuple[str, Callable[[bytes], bytes], str, str]] = [
     ),
     ("importance 9", broken(lambda lines: memory_in(lines).update(importance=9)), "import_line_invalid", "importance"),
     ("forgotten", broken(lambda lines: memory_in(lines).update(status="forgotten")), "import_line_invalid", "status"),
+    ("true", broken(lambda lines: memory_in(lines).update(importance=True)), "import_line_invalid", "importance"),
+    *(
+        (name, broken(lambda lines, name=name: memory_in(lines).update(zone=name)), "import_line_invalid", "zone")
+        for name in ("localtime", "posixrules", "posix/Asia/Tokyo", "right/Asia/Tokyo")
+    ),
     ("no zone", broken(lambda lines: memory_in(lines).update(zone="../../etc/passwd")), "import_line_invalid", "zone"),
     (
         "no offset",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
 from server.errors import StorageError
-from server.storage.types import UtcDateTime, clean_json, clean_text
+from server.storage.types import UtcDateTime, clean_json, clean_text, is_visible
 
 pytestmark = pytest.mark.unit
 
@@ -65,3 +65,15 @@ def test_time_is_kept_as_the_same_instant_in_utc() -> None:
     assert read == tokyo
     assert read is not None
     assert read.tzinfo is dt.UTC
+
+
+@pytest.mark.parametrize("text", ["猫", "a", "7", "!", FAMILY, "❤\ufe0f", "+", "\u200dが", "か\u3099", "𠮷", "ｶ"])
+def test_what_can_be_seen_is_visible(text: str) -> None:
+    assert is_visible(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\u3000", "\u200d", "\u200b\ufeff", "\u3099", "\ufe0f", "\0", "\u3164", "\u2800"]
+)
+def test_joiners_spaces_and_fillers_alone_are_not_visible(text: str) -> None:
+    assert not is_visible(text)
