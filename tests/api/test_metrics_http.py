@@ -46,8 +46,9 @@ async def test_a_scrape_tells_the_turns_that_were(serve: Any) -> None:
     plain: list[Any] = [LlmText(SECRET), LlmDone("stop", 100, 90, 20)]
     llm = FakeLlm([answer(), call, answer(), [LlmError(SECRET, code="llm_rate_limited")], plain])
     async with serve(llm=llm) as live:
-        for _ in range(2):
-            assert (await live.client.post("/v1/turns", json={"text": SECRET})).json()["outcome"] == "ok"
+        for session in ("one", "two"):  # in the second there is something to search for
+            said = await live.client.post("/v1/turns", json={"text": SECRET}, headers={"Session-Id": session})
+            assert said.json()["outcome"] == "ok"
         assert (await live.client.post("/v1/turns", json={"text": SECRET})).status_code == 200
         sound = {"Content-Type": "audio/pcm;rate=16000"}
         for samples in (loud(0.5), silence(0.5)):
