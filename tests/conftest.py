@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -75,6 +76,9 @@ def kind_of(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Two processes share the tests by their names.
+    if passing := [item.nodeid for item in items if re.search(r" at 0x[0-9a-f]+", item.nodeid)]:
+        raise pytest.UsageError(f"names that differ from process to process, give them ids: {passing}")
     items.sort(key=lambda item: KINDS.index(kind_of(item)))
 
 

@@ -15,7 +15,7 @@ from server.events import FaceChosen
 from server.pipeline.apology import APOLOGIES
 from server.pipeline.request import TurnRequest
 from tests.fakes.engines import FakeLlm, answer
-from tests.pipeline.turns import NOW, SETTINGS, TURN, kinds, play_turn
+from tests.pipeline.turns import NOW, SETTINGS, TURN, kinds, play_turn, shown
 
 pytestmark = pytest.mark.unit
 
@@ -232,7 +232,7 @@ def test_whatever_the_engine_raises_is_an_apology(error):
     assert "左を見て" not in played.result.error.message
 
 
-@pytest.mark.parametrize("garbage", [None, "text", LlmText(None), LlmText(b"x"), {"text": "x"}, object()], ids=repr)
+@pytest.mark.parametrize("garbage", [None, "text", LlmText(None), LlmText(b"x"), {"text": "x"}, object()], ids=shown)
 def test_what_is_no_part_of_an_answer_is_an_apology(garbage):
     played = play_turn(WORDS, llm=FakeLlm(scripts=[[garbage]]))
     assert_apology(played, "out_of_order", "llm_failed")

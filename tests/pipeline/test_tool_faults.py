@@ -15,7 +15,7 @@ from server.pipeline.request import TurnRequest
 from server.pipeline.tool_loop import TOOL_TIMEOUT_SECONDS, UNREACHABLE
 from server.pipeline.tool_results import is_error
 from tests.fakes.engines import FakeLlm, answer
-from tests.pipeline.turns import NOW, SETTINGS, TURN, play_turn
+from tests.pipeline.turns import NOW, SETTINGS, TURN, play_turn, shown
 
 pytestmark = pytest.mark.unit
 
@@ -71,7 +71,7 @@ def assert_answered(played, errors):
         {"memories": object()},
         {"text": "x" * 1_000_000},
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_memory_that_fails_is_told_to_the_model_which_answers_without_it(given):
     played, llm = play(Odd(given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -127,6 +128,11 @@ async def take_turn(
 def play_turn(*args: Any, **kwargs: Any) -> Played:
     """`take_turn` in virtual time; nothing of it may be left running."""
     return in_virtual_time(take_turn(*args, **kwargs))
+
+
+def shown(value: object) -> str:
+    """A value in a test's name, which must be the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def kinds(events: Sequence[TurnEvent], *wanted: type) -> list[Any]:
