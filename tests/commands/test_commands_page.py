@@ -61,4 +61,4 @@ def test_options_named_on_the_page_exist() -> None:
 
 
 def test_the_view_recommends_what_the_index_does() -> None:
-    assert memory_view._LOCAL_MEMORIES == LOCAL_MEMORIES
+    assert memory_view.LOCAL_MEMORIES == LOCAL_MEMORIES

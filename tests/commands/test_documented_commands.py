@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +37,9 @@ def lines_with(start: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def turn_id(server: ServeProcess) -> int:
-    number: int = json.loads(server.talk("hello", "--json").stdout)["turn_id"]
-    return number
+def turn(server: ServeProcess) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(server.talk("hello", "--json").stdout)
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +72,13 @@ def test_a_talk_line_works(server: ServeProcess, tmp_path: Path, page: str, line
 
 
 @pytest.mark.parametrize(("page", "line"), lines_with("curl"))
-def test_a_curl_line_works(server: ServeProcess, turn_id: int, tmp_path: Path, page: str, line: str) -> None:
+def test_a_curl_line_works(server: ServeProcess, turn: dict[str, Any], tmp_path: Path, page: str, line: str) -> None:
     assert shutil.which("curl"), "this needs curl; scripts/test installs it: apt-get install curl"
     run = json.loads((server.data_dir / "run.json").read_text())
     tone = (12_000 * np.sin(np.arange(24_000) / 8)).astype(np.int16)
     (tmp_path / "question.wav").write_bytes(encode_wav(tone, 16_000))
-    line = line.replace(ADDRESS, run["url"]).replace("/turns/384", f"/turns/{turn_id}")
+    line = line.replace(ADDRESS, run["url"]).replace("/turns/384", f"/turns/{turn['turn_id']}")
+    line = re.sub(r"/sessions/\w+/", f"/sessions/{turn['session_id']}/", line)
     done = subprocess.run(
         ["bash", "-c", f"{line} --silent --show-error --fail-with-body"],
         cwd=tmp_path,

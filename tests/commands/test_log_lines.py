@@ -220,6 +220,8 @@ ALLOWED = {
     ("engines/llm/xllama.py", "error.message"),
     ("engines/model_files.py", "error"),
     ("engines/package_wheels.py", "error"),
+    ("memory/index_access.py", "error"),
+    ("start.py", "error"),
     ("storage/speech.py", "error"),
 }
 WORDY = {"message", "hint", "text", "reply", "transcript", "content", "query", "arguments", "result", "path", "headers"}
