@@ -28,8 +28,8 @@ from server.engines.tts.prosody import Prosody
 from server.engines.tts.pyopenjtalk import PyopenjtalkTts
 from server.events import ASR_SAMPLE_RATE_HZ, Samples
 from server.memory.hot_words import HotWords
-from server.memory.index.base import IndexPayload, IndexPoint
 from server.memory.index.factory import open_index
+from server.memory.indexer import index_point, memory_text
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery
 from server.persona import Persona
@@ -41,7 +41,6 @@ from server.storage import memories
 from server.storage.channels import ensure_channel
 from server.storage.database import Databases
 from server.storage.memory_records import NewMemory
-from server.storage.words import entity_key
 
 ZONE = ZoneInfo("Asia/Tokyo")
 ASKED_AT = dt.datetime(2026, 11, 30, 19, 0, tzinfo=ZONE)
@@ -119,25 +118,8 @@ async def remembered(
         index = open_index("local", folder / "index", fingerprint.dimensions, fingerprint)
         await index.open()
         try:
-            vectors = await embedding.embed_documents([f"{memory.topic}\n{memory.summary}" for memory in stored])
-            points = [
-                IndexPoint(
-                    memory.memory_id,
-                    vector,
-                    IndexPayload(
-                        topic=memory.topic,
-                        entity_keys=tuple(entity_key(name) for name in memory.entities),
-                        memory_type=memory.memory_type,
-                        occurred_at=memory.occurred_at,
-                        status=memory.status,
-                        speakers=memory.speakers,
-                        persona_id=memory.persona_id,
-                        channel_id=memory.channel_id,
-                        visibility=memory.visibility,
-                    ),
-                )
-                for memory, vector in zip(stored, vectors, strict=True)
-            ]
+            vectors = await embedding.embed_documents([memory_text(memory) for memory in stored])
+            points = [index_point(memory, vector) for memory, vector in zip(stored, vectors, strict=True)]
             await index.upsert(points)
             recall = Recall(lambda: databases.world(write=False), index, embedding, vectors_seconds=60)
             yield HotWords(lambda: databases.world(write=False), recall)

@@ -20,8 +20,9 @@ from _vector_cache import VectorCache, Vectors
 from tqdm import tqdm
 
 from server.memory.fusion import Recipe
-from server.memory.index.base import IndexPayload, IndexPoint, MemoryIndex
+from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
+from server.memory.indexer import index_point, memory_text
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.storage import memories
@@ -30,7 +31,6 @@ from server.storage.database import Databases
 from server.storage.memory_records import Memory, NewMemory
 from server.storage.sessions import close_session, open_session
 from server.storage.turns import RobotWords, add_user_turn, create_turn, finish_turn
-from server.storage.words import entity_key
 
 ZONE = ZoneInfo("Asia/Tokyo")
 PERSONA = "bench"
@@ -225,25 +225,8 @@ def _newest(stories: list[dict[str, Any]], story: dict[str, Any], ids: dict[str,
 
 
 async def _index(index: MemoryIndex, embedding: CachedQueries, stored: list[Memory]) -> None:
-    vectors = await embedding.embed_documents([f"{memory.topic}\n{memory.summary}" for memory in stored])
-    points = [
-        IndexPoint(
-            memory.memory_id,
-            vector,
-            IndexPayload(
-                topic=memory.topic,
-                entity_keys=tuple(entity_key(name) for name in memory.entities),
-                memory_type=memory.memory_type,
-                occurred_at=memory.occurred_at,
-                status=memory.status,
-                speakers=memory.speakers,
-                persona_id=memory.persona_id,
-                channel_id=memory.channel_id,
-                visibility=memory.visibility,
-            ),
-        )
-        for memory, vector in zip(stored, vectors, strict=True)
-    ]
+    vectors = await embedding.embed_documents([memory_text(memory) for memory in stored])
+    points = [index_point(memory, vector) for memory, vector in zip(stored, vectors, strict=True)]
     for start in range(0, len(points), 100):
         await index.upsert(points[start : start + 100])
         await asyncio.sleep(0)

@@ -106,13 +106,12 @@ class MemoryOwner:
             counted = await memory_lookup.counts(db)
             parked = await jobs.parked(db, _PARKED_SHOWN)
             figures = await memory_browse.recall_figures(db)
-        states = [count for by_state in counted.jobs.values() for count in by_state.items()]
         return {
             "turns": counted.exchanges,
             "source_turns": counted.source_turns,
             "memories": {status: counted.memories.get(status, 0) for status in EVERY_STATUS},
-            "pending": sum(count for state, count in states if state != "parked"),
-            "parked_count": sum(count for state, count in states if state == "parked"),
+            "pending": counted.pending,
+            "parked_count": counted.parked,
             "parked": [_parked_json(job) for job in parked],
             "filler_excluded": counted.segments.get("filler", 0),
             "searches": figures.searches,

@@ -237,12 +237,11 @@ class LongTermMemory:
             if self._monotonic() - read_at >= _FIGURES_SECONDS:
                 corrected = (await memory_browse.recall_figures(db)).misses_corrected
                 self._corrected = self._monotonic(), corrected
-        states = [count for by_state in counted.jobs.values() for count in by_state.items()]
         return MemoryFigures(
             memories=counted.memories,
             segments=counted.segments,
-            pending=sum(count for state, count in states if state != "parked"),
-            parked=sum(count for state, count in states if state == "parked"),
+            pending=counted.pending,
+            parked=counted.parked,
             corrected=corrected,
             index_usable=self.recall.index is not None,
         )

@@ -192,11 +192,10 @@ class MemoryWorker:
         """Figures as they are now."""
         async with self._databases.world(write=False) as db:
             stored = await memory_lookup.counts(db)
-        states = [counted for by_state in stored.jobs.values() for counted in by_state.items()]
         return WorkerStatistics(
             stored,
-            pending=sum(count for state, count in states if state != "parked"),
-            parked=sum(count for state, count in states if state == "parked"),
+            pending=stored.pending,
+            parked=stored.parked,
             filler_excluded=stored.segments.get("filler", 0),
             done=dict(self._tally.done),
             failed=dict(self._tally.failed),

@@ -22,7 +22,7 @@ from typing import Any
 
 from server.memory.forget_words import asks_to_forget
 from server.pipeline.tool_results import FORGET, MEMORY_TOOLS, READ_SOURCE, SEARCH, is_error
-from server.storage.words import fold, query_terms, tokens
+from server.storage.words import finds, fold, tokens
 
 _IDS_FIRST = "give ids that search_memory found in this turn"
 _NOT_ASKED = "the user did not ask to forget anything; nothing was forgotten"
@@ -112,10 +112,7 @@ class _Words:
 
     def in_part(self, text: str) -> bool:
         """Whether they share a word."""
-        return any(
-            term.word in self._words or (term.begins and any(word.startswith(term.word) for word in self._words))
-            for term in query_terms(text)
-        )
+        return finds(text, self._words)
 
 
 def _letters(text: str) -> str:

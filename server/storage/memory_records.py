@@ -208,6 +208,16 @@ class MemoryCounts:
     jobs: dict[JobKind, dict[JobState, int]]
     segments: dict[SegmentResult, int]
 
+    @property
+    def pending(self) -> int:
+        """Jobs that wait or run."""
+        return sum(sum(by_state.values()) for by_state in self.jobs.values()) - self.parked
+
+    @property
+    def parked(self) -> int:
+        """Jobs given up, until somebody asks again."""
+        return sum(by_state.get("parked", 0) for by_state in self.jobs.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -73,9 +73,13 @@ def query_terms(text: str) -> list[Term]:
 
 def share_a_word(query: str, text: str) -> bool:
     """Whether a search for `query` would find `text` by a word."""
-    there = set(tokens(text))
+    return finds(query, set(tokens(text)))
+
+
+def finds(query: str, words: Collection[str]) -> bool:
+    """Whether a search for `query` would find any of `words`, as `tokens` gives them."""
     return any(
-        term.word in there or (term.begins and any(word.startswith(term.word) for word in there))
+        term.word in words or (term.begins and any(word.startswith(term.word) for word in words))
         for term in query_terms(query)
     )
 
