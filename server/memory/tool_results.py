@@ -94,6 +94,18 @@ def turn(said: SourceTurn, limits: ToolLimits = DEFAULT_LIMITS) -> dict[str, Any
     return told | ({"interrupted": True} if said.interrupted else {})
 
 
+def source_result(found: Sequence[SourceTurn], limits: ToolLimits) -> dict[str, Any]:
+    """`{"turns": [...], "source_checked": bool}`, with how many were left out for want of room.
+
+    Brief: of what was said, the user's words. The robot's repeat them, and what it made up then it would take as said.
+    """
+    users = [one for one in found if one.role != "robot"]
+    shown = users if limits.brief and users else found
+    told = bounded([turn(one, limits) for one in shown], limits)
+    result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
+    return result | ({"left_out": len(shown) - len(told)} if len(told) < len(shown) else {})
+
+
 def bounded(entries: Sequence[Mapping[str, Any]], limits: ToolLimits) -> list[dict[str, Any]]:
     """The first entries that fit into the limits; the first in any case, its longest text cut, with … at its end."""
     kept: list[dict[str, Any]] = []

@@ -18,7 +18,7 @@ from server.errors import RequestError
 from server.memory.asking import Asker
 from server.memory.forget_words import asks_to_forget
 from server.memory.recall_records import SearchResult
-from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, turn
+from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, source_result
 from server.storage.recall_tables import MemoryType
 from server.storage.records import SourceTurn
 from server.storage.types import FIRST_DAY, LAST_DAY, is_possible_day
@@ -191,9 +191,7 @@ class ReadMemorySource:
             raise _wrong("give memory_id or source_turn_ids, one of them, from search_memory")
         around = _whole(arguments, "around", 0, 0, 5)
         found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around, asker)
-        told = bounded([turn(one, self._limits) for one in found], self._limits)
-        result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
-        return result | ({"left_out": len(found) - len(told)} if len(told) < len(found) else {})
+        return source_result(found, self._limits)
 
 
 ForgetMemories = Callable[[tuple[str, ...], Asker], Awaitable[Mapping[str, Any]]]

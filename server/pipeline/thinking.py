@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from server.context.prompts import answer_schema, prompt_messages, stable_prefix
+from server.context.reply_form import numerals_in
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
 from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.errors import LlmError
@@ -33,6 +34,7 @@ from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
+from server.pipeline.tool_results import LOOK_UPS, texts_in
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -74,8 +76,13 @@ class Thinker:
             max_turns=self.settings.context_turns,
         )
 
-    def request(self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange]) -> LlmRequest:
-        """What the model is asked: who it is, the conversation so far and the new words."""
+    def request(
+        self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], numerals: Collection[str] | None = None
+    ) -> LlmRequest:
+        """What the model is asked: who it is, the conversation so far and the new words.
+
+        `numerals`: the only numbers that the reply may say; None: any.
+        """
         persona, settings = self.persona, self.settings
         return LlmRequest(
             messages=prompt_messages(
@@ -87,7 +94,7 @@ class Thinker:
                 language=heard.language,
                 said_at=turn.started_at,
             ),
-            answer_schema=answer_schema(persona, heard.language),
+            answer_schema=answer_schema(persona, heard.language, numerals),
             max_tokens=settings.max_answer_tokens,
             temperature=settings.temperature,
             seed=settings.seed,
@@ -207,7 +214,7 @@ class Thought:
             self._trace.facts["llm_retries"] = self._trace.facts.get("llm_retries", 0) + 1
 
     async def _call(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-        request = self._thinker.request(self._turn, self._heard, self._history)
+        request = self._thinker.request(self._turn, self._heard, self._history, self._numerals())
         request = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
         if self._rolled_again:
             warmer = max(request.temperature, RECIPE.second_temperature)
@@ -232,6 +239,18 @@ class Thought:
         if not answer.reply:
             raise _no_reply()
         return ()
+
+    def _numerals(self) -> tuple[str, ...] | None:
+        """After looking something up a small model says no number but those that the user said or that were found.
+
+        Not those of the robot's own earlier words, nor those of the clock: it takes them for an answer.
+        """
+        runs = self._loop.runs
+        if not self._thinker.llm.capabilities.wants_examples or not any(run.name in LOOK_UPS for run in runs):
+            return None
+        found = (text for run in reversed(runs) for text in texts_in(run.result))
+        said = (exchange.user_text for exchange in reversed(self._history))
+        return numerals_in([self._heard.text, *found, *said])
 
     async def _read(self, delta: LlmDelta) -> None:
         if isinstance(delta, LlmText) and isinstance(delta.text, str):

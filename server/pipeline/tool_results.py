@@ -5,7 +5,7 @@ The one place that knows how a failed tool is told, and where a result names mem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 SEARCH = "search_memory"
@@ -19,6 +19,22 @@ MEMORY_TOOLS = frozenset({SEARCH, READ_SOURCE, FORGET})
 def is_error(result: object) -> bool:
     """Whether a tool's result says that the tool could not do its work."""
     return isinstance(result, Mapping) and "error" in result
+
+
+_IDS = frozenset({"memory_id", "memory_ids", "source_turn_id", "source_turn_ids", "by"})
+
+
+def texts_in(result: object) -> Iterator[str]:
+    """All that a result tells, words and days: its texts but ids, of which digits are no numbers."""
+    if isinstance(result, str):
+        yield result
+    elif isinstance(result, Mapping):
+        for key, inner in result.items():
+            if key not in _IDS:
+                yield from texts_in(inner)
+    elif isinstance(result, list | tuple):
+        for inner in result:
+            yield from texts_in(inner)
 
 
 @dataclass(frozen=True, slots=True)

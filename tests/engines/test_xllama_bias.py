@@ -137,3 +137,11 @@ async def test_a_tool_that_must_be_called_leaves_no_answer_and_no_bias(monkeypat
     assert "forget_memory" in body["grammar"]
     assert "search_memory" in body["grammar"]
     assert "reply" not in body["grammar"]
+
+
+async def test_what_a_tool_gave_may_be_said_again_and_nothing_else(monkeypatch, tmp_path):
+    call = LlmToolCall("search_memory", {"query": "price"})
+    after = (*WORDS, LlmMessage("assistant", "", tool_calls=(call,)), LlmMessage("tool", "It was 250 dollars."))
+    asked, answers = await bodies(monkeypatch, tmp_path, {}, 0.0, WITHOUT, LlmRequest(after, ANSWER))
+    assert asked["dry_multiplier"] > 0
+    assert not any(name.startswith("dry_") for name in answers), "of a price it would leave a digit"

@@ -271,6 +271,17 @@ async def test_a_long_source_tells_what_was_left_out() -> None:
     assert [one["source_turn_id"] for one in told["turns"]] == [1], "what is stored names the turn"
 
 
+async def test_a_small_model_reads_what_the_user_said_and_not_what_the_robot_made_of_it() -> None:
+    words = (said(1, "二万五千円だよ"), said(2, "すごい、三千円だね。", role="robot"), said(3, "違う"))
+    tool = ReadMemorySource(Read(*words), limits=SMALL_MODEL_LIMITS)
+    told = await tool.run({"memory_id": memory(1).memory_id}, ASKER)
+    assert [one["text"] for one in told["turns"]] == ["二万五千円だよ", "違う"]
+    assert told["source_checked"] is True
+    assert "left_out" not in told
+    only = ReadMemorySource(Read(words[1]), limits=SMALL_MODEL_LIMITS)
+    assert [one["by"] for one in (await only.run({"source_turn_ids": [2]}, ASKER))["turns"]] == ["robot"]
+
+
 def test_the_number_of_a_turn_costs_a_small_model_nothing() -> None:
     for text in ("鍵は棚の上", "長い話。" * 40):
         short, long = (

@@ -63,8 +63,12 @@ def bias_of_calls(request: LlmRequest, usual: float) -> float:
     if not request.tools or any(tool.prior == math.inf for tool in request.tools):
         return 0.0
     # What a tool has given, the model judges by itself.
-    answers_a_tool = bool(request.messages) and request.messages[-1].role == "tool"
-    return (0.0 if answers_a_tool else usual) + max(tool.prior for tool in request.tools)
+    return (0.0 if answers_a_tool(request) else usual) + max(tool.prior for tool in request.tools)
+
+
+def answers_a_tool(request: LlmRequest) -> bool:
+    """Whether what is asked for comes right after a tool's result."""
+    return bool(request.messages) and request.messages[-1].role == "tool"
 
 
 def written_messages(messages: Sequence[LlmMessage]) -> list[dict[str, str]]:
