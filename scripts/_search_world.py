@@ -22,7 +22,14 @@ from server.events import Samples
 from server.memory.index.base import IndexPayload, IndexPoint, MemoryIndex
 from server.storage.database import SESSION_DATABASE, WORLDS, Databases
 from server.storage.memory_import import MemoryImport
-from server.storage.memory_import_records import ImportedChannel, ImportedMemory, ImportedTurn, ImportedWords, Numbers
+from server.storage.memory_import_records import (
+    ForgottenHere,
+    ImportedChannel,
+    ImportedMemory,
+    ImportedTurn,
+    ImportedWords,
+    Numbers,
+)
 from server.storage.recall_tables import MemoryType
 from server.storage.session_tables import Visibility
 from server.storage.words import entity_key
@@ -174,8 +181,6 @@ def imported(number: int) -> ImportedMemory:
         KINDS[number % len(KINDS)],
         told.said_at,
         ZONE.key,
-        "active",
-        None,
         "ja",
         (speaker,),
         "said",
@@ -183,6 +188,8 @@ def imported(number: int) -> ImportedMemory:
         PERSONA,
         CHANNEL,
         visibility,
+        "active",
+        None,
         told.said_at,
         told.said_at,
         (turn,),
@@ -192,15 +199,14 @@ def imported(number: int) -> ImportedMemory:
 async def write_world(data_dir: Path, count: int) -> None:
     """A new data folder whose world has `count` memories, all of them marked as indexed."""
     now = dt.datetime.now(dt.UTC)
-    numbers = Numbers({n: n for n in range(1, count + 1)}, {n: n for n in range(1, 2 * count + 1)}, (), ())
+    numbers = Numbers({n: n for n in range(1, count + 1)}, {n: n for n in range(1, 2 * count + 1)})
     async with await Databases.open(data_dir, WORLD) as databases:
         numbered = iter(range(count))
         async with databases.world() as db:
-            writing = MemoryImport(db, numbers, {}, now=now)
-            await writing.begin([], [ImportedChannel(CHANNEL, "stackchan", False, None, now)])
+            writing = MemoryImport(numbers, {}, now=now)
+            await writing.make_channels(db, [ImportedChannel(CHANNEL, "stackchan", False, None, now)])
             while batch := list(islice(numbered, _BATCH)):
-                await writing.write([imported(number) for number in batch])
-            await writing.finish()
+                await writing.write(db, [imported(number) for number in batch], ForgottenHere())
     with sqlite3.connect(data_dir / WORLDS / WORLD / SESSION_DATABASE) as connection:
         connection.execute("DELETE FROM jobs")
         connection.execute("UPDATE recall_items SET index_state = 'indexed'")

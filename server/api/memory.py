@@ -36,7 +36,7 @@ from server.errors import RequestError, StackChanError
 from server.log_context import error_fields
 from server.memory.audit import SAMPLE_LIMIT, audit
 from server.memory.owner import PAGE_LIMIT, MemoryOwner, Wanted
-from server.memory.transfer import export_lines, import_lines
+from server.memory.transfer import export_lines
 from server.storage.backup import Archive
 from server.storage.recall_tables import MemoryType
 
@@ -181,7 +181,7 @@ def memory_router(
     async def take_in(request: Request) -> Any:
         """All of it or nothing. Memories that are here stay as they are; what was forgotten here does not come back."""
         at = owner()
-        done = await import_lines(at.databases, at.keeper, _pieces(request, None), clock=at.clock)
+        done = await at.imports.take_in(_pieces(request, None))
         at.wake()
         return done
 

@@ -108,13 +108,10 @@ class LocalMemory:
         yield self._pieces(lines)
 
     def import_lines(self, lines: bytes) -> Answer:
-        from server.memory.transfer import import_lines
-
         async def pieces() -> AsyncIterator[bytes]:
             yield lines
 
-        owner = self._parts.owner
-        return self._run(import_lines(owner.databases, owner.keeper, pieces(), clock=_now))
+        return self._run(self._parts.owner.imports.take_in(pieces()))
 
     def rebuild(self, progress: Progress) -> Answer:
         count = self._run(self._parts.rebuild(progress))
@@ -199,6 +196,7 @@ async def _open(settings: Settings, terminal: Terminal, meaning: Meaning, stack:
         index_problem=lambda: missing or access.problem,
     )
     stack.push_async_callback(owner.close)
+    await owner.imports.go_on()
     return _Parts(owner, access.rebuild)
 
 

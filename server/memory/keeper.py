@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -102,6 +103,12 @@ class Keeper:
     @index.setter
     def index(self, index: MemoryIndex | None) -> None:
         self._neighbours.index = index
+
+    @asynccontextmanager
+    async def undisturbed(self) -> AsyncIterator[None]:
+        """Nothing is kept, edited or forgotten before the block ends. Keep it short."""
+        async with self._one_at_a_time:
+            yield
 
     async def edit(self, memory_id: str, changes: MemoryChanges) -> Memory:
         """Change a memory by hand. Raises `NotFoundError`; `StorageError` when it was forgotten."""

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from server.engines.base import EmbeddingFingerprint
 from server.errors import GoneError, MemoryIndexError, NotFoundError, RequestError, StackChanError, StorageError
 from server.memory.as_json import Answer, memory_json, said_json
+from server.memory.importing import Imports
 from server.memory.indexer import Indexer, Progress
 from server.memory.keeper import Keeper
 from server.memory.leases import Clock
@@ -94,6 +95,7 @@ class MemoryOwner:
         self._index_kind = index_kind
         self._index_folder = index_folder
         self._index_problem = index_problem
+        self.imports = Imports(databases, keeper, clock=clock)
         self.rebuilding = Rebuilding(rebuild or indexer.rebuild)
 
     async def close(self) -> None:

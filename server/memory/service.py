@@ -164,6 +164,7 @@ class LongTermMemory:
         await self._access.open()
         # Behind the index, which may be older than the database.
         await self.keeper.reapply()
+        await self.owner.imports.go_on()
         await self._forget_moved_aside()
         async with self._databases.world(write=False) as db:
             cut_off = await exchanges.turns_that_forgot(db, FORGET_MEMORY.name)
@@ -201,6 +202,8 @@ class LongTermMemory:
             try:
                 if await self._access.try_again():
                     await self._forget_moved_aside()
+                if await self.owner.imports.go_on():
+                    self.worker.wake()
                 if times % _OPTIMIZE_EVERY == 0:
                     await self.gate.wait_quiet()
                     await self._access.optimize()

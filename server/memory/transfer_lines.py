@@ -165,8 +165,8 @@ class Line(_Line):
         return self
 
 
-Read = tuple[int, ImportedChannel | ImportedMemory]
-"""Line number, and what is in the line."""
+Read = tuple[int, int, ImportedChannel | ImportedMemory]
+"""Number of a line, the byte it begins with, and what is in it."""
 
 
 def written(line: BaseModel) -> bytes:
@@ -183,7 +183,10 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
     first = _next_line(file, 1)
     _check_header(first.removeprefix(b"\xef\xbb\xbf"))
     number, memories, ended = 1, 0, False
-    while raw := _next_line(file, number + 1):
+    while True:
+        start = file.tell()
+        if not (raw := _next_line(file, number + 1)):
+            break
         number += 1
         if number > LINES_LIMIT:
             raise refused(number, "there are more lines than can be taken in", "import_too_large")
@@ -198,11 +201,20 @@ def read_lines(file: BinaryIO) -> Iterator[Read]:
             ended = True
         elif line.memory is not None:
             memories += 1
-            yield number, _memory(line.memory)
+            yield number, start, _memory(line.memory)
         elif line.channel is not None:
-            yield number, ImportedChannel(**line.channel.model_dump())
+            yield number, start, ImportedChannel(**line.channel.model_dump())
     if not ended:
         raise refused(number, "the file ends here, before its last line", "import_truncated")
+
+
+def read_memory(file: BinaryIO, number: int, start: int) -> ImportedMemory:
+    """The memory of a line that was read before. Raises `RequestError` when it is not that any more."""
+    file.seek(start)
+    line = _checked(Line, _next_line(file, number), number)
+    if line.memory is None:
+        raise refused(number, "it is no memory", "import_line_invalid")
+    return _memory(line.memory)
 
 
 def refused(number: int, what: str, code: str) -> RequestError:

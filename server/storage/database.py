@@ -141,6 +141,11 @@ class Databases:
     ) -> None:
         await self.close()
 
+    @property
+    def world_folder(self) -> Path:
+        """Where the open world lies."""
+        return self._world.path.parent
+
     async def close(self) -> None:
         """Close both; safe to call twice."""
         await self._world.close()

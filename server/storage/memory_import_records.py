@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from server.events import TurnOutcome
-from server.storage.recall_tables import Confidence, MemoryType
+from server.storage.memory_records import MemoryFacts
 from server.storage.session_tables import ChannelKind, InputKind, SourceRole, Visibility
 
 
@@ -55,23 +55,9 @@ class ImportedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class ImportedMemory:
-    memory_id: str
-    topic: str
-    summary: str
-    entities: tuple[str, ...]
-    memory_type: MemoryType
-    occurred_at: dt.datetime
-    zone: str
+class ImportedMemory(MemoryFacts):
     status: Literal["active", "superseded"]
     superseded_by: str | None
-    language: str
-    speakers: tuple[str, ...]
-    confidence: Confidence
-    importance: int
-    persona_id: str
-    channel_id: str
-    visibility: Visibility
     created_at: dt.datetime
     updated_at: dt.datetime
     turns: tuple[ImportedTurn, ...]
@@ -79,12 +65,18 @@ class ImportedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """New numbers for those of a file, and which of them were forgotten here."""
+    """New numbers for those of a file."""
 
     turns: Mapping[int, int]
     sources: Mapping[int, int]
-    forgotten_memories: Collection[str]
-    forgotten_sources: Collection[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenHere:
+    """Which memories and words of a file were forgotten here, by the file's own numbers."""
+
+    memories: frozenset[str] = frozenset()
+    sources: frozenset[int] = frozenset()
 
 
 @dataclass

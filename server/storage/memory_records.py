@@ -23,8 +23,8 @@ EVERY_STATUS: tuple[MemoryStatus, ...] = ("active", "superseded", "forgotten")
 
 
 @dataclass(frozen=True, slots=True)
-class NewMemory:
-    """A memory to be stored."""
+class MemoryFacts:
+    """What every memory says, also one that is to be stored or comes from elsewhere."""
 
     memory_id: str
     """`mem_` + ULID, made by the caller; a second one with the same id is refused."""
@@ -45,29 +45,21 @@ class NewMemory:
     persona_id: str
     channel_id: str
     visibility: Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory(MemoryFacts):
+    """A memory to be stored."""
+
     source_turn_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(MemoryFacts):
     """A stored memory. Forgotten ones have no words left: topic, summary and entities are empty."""
 
-    memory_id: str
-    topic: str
-    summary: str
-    entities: tuple[str, ...]
-    memory_type: MemoryType
-    occurred_at: dt.datetime
-    zone: str
     status: MemoryStatus
     superseded_by: str | None
-    language: str
-    speakers: tuple[str, ...]
-    confidence: Confidence
-    importance: int
-    persona_id: str
-    channel_id: str
-    visibility: Visibility
     index_state: IndexState
     revision: int
     """Rises with every change that the vector index must follow; say it back in `mark_indexed`."""

@@ -3,72 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from server.errors import StorageError
-from server.memory.transfer import export_lines, import_lines
+from server.memory.transfer import export_lines
 from server.storage import memory_browse
-from tests.memory.making import MONDAY, House, house
+from tests.memory.exporting import (
+    CAT,
+    CORRECTED,
+    as_file,
+    exported,
+    imported,
+    lines_of,
+    memory_in,
+    said_here,
+)
+from tests.memory.making import house
 from tests.memory.said_and_noted import BOUGHT, files_with, summaries
 
 pytestmark = pytest.mark.integration
-
-CORRECTED = "富士通のパソコン、違う、二万五千円だった"
-CAT = "猫のコムギが家に来た"
-
-
-async def exported(home: House) -> bytes:
-    return b"".join([piece async for piece in export_lines(home.databases, now=home.at, server_version="1.0")])
-
-
-async def pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
-
-
-async def imported(home: House, content: bytes) -> dict[str, Any]:
-    result = await import_lines(home.databases, home.keeper, pieces(content), clock=home.clock)
-    await home.worker.idle()
-    return result
-
-
-def lines_of(content: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in content.splitlines()]
-
-
-def as_file(*lines: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-
-
-async def said_here(home: House) -> list[tuple[str, str]]:
-    """All words that are kept, with who said them."""
-    async with home.databases.world(write=False) as db:
-        said = await memory_browse.exact_words(db, range(1, 500))
-    return [(turn.role, turn.text) for turn in said]
-
-
-def memory_in(lines: list[dict[str, Any]], place: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = [line["memory"] for line in lines if "memory" in line][place]
-    return found
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    async def talk() -> bytes:
-        async with house(tmp_path_factory.mktemp("one"), summaries) as home:
-            await home.talk(BOUGHT)
-            await home.talk(CORRECTED)
-            await home.talk((CAT, "かわいいね。"), speaker_id="mika", private=True, channel_id="stackchan:kitchen")
-            await home.talk("こんにちは")
-            return await exported(home)
-
-    return asyncio.run(talk())
 
 
 async def test_an_empty_house_gets_the_same_memories_and_finds_the_same(tmp_path: Path) -> None:
@@ -274,23 +228,6 @@ async def test_two_imports_at_once_bring_nothing_twice(tmp_path: Path, file: byt
         assert len(await said_here(home)) == 6
 
 
-async def test_an_error_in_the_middle_of_writing_leaves_nothing(
-    tmp_path: Path, file: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from server.storage.memory_import import MemoryImport
-
-    async def full(self: MemoryImport) -> None:
-        raise StorageError("The disk is full.", code="storage_full")
-
-    async with house(tmp_path / "two", summaries) as home:
-        with monkeypatch.context() as patch:
-            patch.setattr(MemoryImport, "finish", full)
-            with pytest.raises(StorageError):
-                await imported(home, file)
-        assert (await home.memories(), await said_here(home)) == ([], [])
-        assert (await imported(home, file))["imported"] == 3
-
-
 async def test_odd_text_comes_through(tmp_path: Path) -> None:
     odd = '“絵文字👩‍👩‍👧‍👦” \u200b\u202eﾊﾝｶｸ ｶﾞ \U000e0001 Ω≈ç\\n"quoted" {"tool": "x"}'
     async with house(
@@ -315,22 +252,3 @@ async def test_nul_is_taken_out(tmp_path: Path, file: bytes) -> None:
     async with house(tmp_path / "two", summaries) as home:
         await imported(home, as_file(*lines))
         assert {("買い物", ("富士通",))} <= {(one.topic, one.entities) for one in await home.memories()}
-
-
-async def test_a_disk_that_is_full_while_the_file_comes_is_told_as_that(
-    file: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Full:
-        def __enter__(self) -> Full:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def write(self, piece: bytes) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    nothing: Any = None
-    monkeypatch.setattr("tempfile.TemporaryFile", Full)
-    with pytest.raises(StorageError) as caught:
-        await import_lines(nothing, nothing, pieces(file), clock=lambda: MONDAY)
-    assert (caught.value.code, caught.value.retryable) == ("storage_full", True)

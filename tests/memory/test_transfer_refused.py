@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.errors import RequestError
-from server.memory.transfer import export_lines, import_lines
-from tests.memory.making import MONDAY, House, house
-from tests.memory.said_and_noted import BOUGHT, summaries
+from server.memory.importing import Imports
+from server.storage.database import Databases
+from server.storage.ids import IdAllocator
+from tests.memory.exporting import as_file, lines_of, memory_in, pieces
+from tests.memory.making import MONDAY
 
 pytestmark = pytest.mark.integration
-
-CORRECTED = "富士通のパソコン、違う、二万五千円だった"
-CAT = "猫のコムギが家に来た"
-
-
-async def exported(home: House) -> bytes:
-    return b"".join([piece async for piece in export_lines(home.databases, now=home.at, server_version="1.0")])
-
-
-async def pieces(content: bytes, size: int = 1000) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
-
-
-def lines_of(content: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in content.splitlines()]
-
-
-def as_file(*lines: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    async def talk() -> bytes:
-        async with house(tmp_path_factory.mktemp("one"), summaries) as home:
-            await home.talk(BOUGHT)
-            await home.talk(CORRECTED)
-            await home.talk((CAT, "かわいいね。"), speaker_id="mika", private=True, channel_id="stackchan:kitchen")
-            await home.talk("こんにちは")
-            return await exported(home)
-
-    return asyncio.run(talk())
 
 
 def broken(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[bytes], bytes]:
@@ -57,11 +25,6 @@ def broken(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[bytes], b
         return as_file(*lines)
 
     return made
-
-
-def memory_in(lines: list[dict[str, Any]], place: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = [line["memory"] for line in lines if "memory" in line][place]
-    return found
 
 
 def circle(lines: list[dict[str, Any]]) -> None:
@@ -152,11 +115,14 @@ BREAKS: list[tuple[str, Callable[[bytes], bytes], str, str]] = [
 
 @pytest.mark.parametrize(("make", "code", "told"), [each[1:] for each in BREAKS], ids=[each[0] for each in BREAKS])
 async def test_a_broken_file_is_refused_with_its_line_before_anything_is_touched(
-    file: bytes, make: Callable[[bytes], bytes], code: str, told: str
+    tmp_path: Path, file: bytes, make: Callable[[bytes], bytes], code: str, told: str
 ) -> None:
-    nothing: Any = None
-    with pytest.raises(RequestError) as caught:
-        await import_lines(nothing, nothing, pieces(make(file), 100_000), clock=lambda: MONDAY)
+    nobody: Any = None
+    async with await Databases.open(tmp_path, "home") as databases:
+        with pytest.raises(RequestError) as caught:
+            await Imports(databases, nobody, clock=lambda: MONDAY).take_in(pieces(make(file), 100_000))
+        assert await IdAllocator(databases.server, "turn").next_id() == 1, "no number was taken"
+        assert list((databases.world_folder / "imports").iterdir()) == []
     assert caught.value.code == code
     assert told in caught.value.message
     assert len(caught.value.message) < 400
