@@ -14,15 +14,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from server.engines.base import EmbeddingEngine
 from server.errors import EmbeddingError, MemoryIndexError, NotFoundError, RequestError
 from server.events import Samples
 from server.memory import fusion
 from server.memory.dates import DateRange, named_days
 from server.memory.fusion import Recipe, Signal
-from server.memory.index.base import IndexFilter, MemoryIndex
+from server.memory.index.base import HOUSE, IndexFilter, MemoryIndex
 from server.memory.question_words import search_text
 from server.memory.recall_records import Candidate, Searched, SearchQuery, SearchResult
 from server.storage import memories, memory_lookup, sources, word_index
@@ -155,13 +153,11 @@ class Recall:
         self, index: MemoryIndex, vector: Samples, narrowed: _Narrowed, speaker: str | None
     ) -> dict[str, float]:
         pool = self._recipe.pool
-        if narrowed.memory_ids is not None:
+        if narrowed.memory_ids is None:
+            hits = await index.search(vector, limit=pool, where=_index_filter(narrowed.wanted, speaker))
+        else:
             hits = await index.search(vector, limit=pool, only=narrowed.memory_ids) if narrowed.memory_ids else []
-            return {hit.memory_id: hit.score for hit in hits}
-        found: dict[str, float] = {}
-        for where in _index_filters(narrowed.wanted, speaker):
-            found |= {hit.memory_id: hit.score for hit in await index.search(vector, limit=pool, where=where)}
-        return found
+        return {hit.memory_id: hit.score for hit in hits}
 
     async def _by_words(self, query: SearchQuery, narrowed: _Narrowed) -> _ByWords:
         text, wanted, pool = search_text(query.text), narrowed.wanted, self._recipe.pool
@@ -169,14 +165,16 @@ class Recall:
         async with self._open_world() as db:
             summaries = await word_index.search_memories(db, text, wanted, limit=pool)
             turns = await word_index.search_source_turns(db, text, readable, limit=pool)
-            belongs = await memory_lookup.of_source_turns(db, [hit.source_turn_id for hit in turns], wanted)
-            anywhere = await memory_lookup.of_source_turns(db, [hit.source_turn_id for hit in turns])
-            loose = [hit.source_turn_id for hit in turns if hit.source_turn_id not in anywhere]
-            said = await sources.read_source_turns(db, loose[: 10 * _SAID_LIMIT], _said_filter(readable, wanted))
+            belongs = await memory_lookup.of_source_turns_within(db, [hit.source_turn_id for hit in turns], wanted)
+            loose = [hit.source_turn_id for hit in turns if hit.source_turn_id not in belongs]
+            said = []
+            if loose:
+                said = await sources.read_source_turns(db, loose[: 10 * _SAID_LIMIT], _said_filter(readable, wanted))
         scores: dict[str, list[float]] = {}
         for hit in turns:
-            for memory_id in belongs.get(hit.source_turn_id, ()):
-                scores.setdefault(memory_id, []).append(hit.score)
+            for memory_id, fulfils in belongs.get(hit.source_turn_id, {}).items():
+                if fulfils:
+                    scores.setdefault(memory_id, []).append(hit.score)
         rank = {turn_id: place for place, turn_id in enumerate(loose)}
         return _ByWords(
             {hit.memory_id: hit.score for hit in summaries},
@@ -201,25 +199,25 @@ class Recall:
         async with self._open_world() as db:
             if ranges or query.about:
                 first = fusion.in_order(fusion.fused(signals, self._recipe), {})
-                rows = {memory.memory_id: memory for memory in await memories.get_many(db, first)}
-                signals["days"] = {one: self._days(memory, ranges, query.zone) for one, memory in rows.items()}
+                rows = await memory_lookup.standing(db, first)
+                signals["days"] = {one: self._days(row.occurred_at, ranges, query.zone) for one, row in rows.items()}
                 about = set(query.about)
                 signals["speaker"] = {one: float(bool(about & set(row.speakers))) for one, row in rows.items()}
             scores = fusion.fused(signals, self._recipe)
             best = fusion.in_order(scores, {})[: CANDIDATES_LIMIT + query.limit]
             # A memory forgotten since it was found is not there any more.
-            found = {
-                memory.memory_id: memory
-                for memory in await memories.get_many(db, best)
-                if memory.status in narrowed.wanted.statuses
+            recency = {
+                memory_id: row.occurred_at.timestamp()
+                for memory_id, row in (await memory_lookup.standing(db, best)).items()
+                if row.status in narrowed.wanted.statuses
             }
-        recency = {memory_id: memory.occurred_at.timestamp() for memory_id, memory in found.items()}
-        ordered = fusion.in_order({one: scores[one] for one in found}, recency)
-        kept = ordered
-        if ordered and await self._memories_among(narrowed) >= self._recipe.found_from_memories:
-            on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
-            kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
-        candidates = [Candidate(found[one], cosines.get(one), scores[one]) for one in kept[: query.limit]]
+            ordered = fusion.in_order({one: scores[one] for one in recency}, recency)
+            kept = ordered
+            if ordered and await self._memories_among(narrowed) >= self._recipe.found_from_memories:
+                on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
+                kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
+            found = await memories.get_many(db, kept[: query.limit])
+        candidates = [Candidate(one, cosines.get(one.memory_id), scores[one.memory_id]) for one in found]
         return SearchResult(
             tuple(candidates),
             words.said,
@@ -234,8 +232,8 @@ class Recall:
             ),
         )
 
-    def _days(self, memory: Memory, ranges: Sequence[DateRange], zone: dt.tzinfo) -> float:
-        day = memory.occurred_at.astimezone(zone).date()
+    def _days(self, occurred_at: dt.datetime, ranges: Sequence[DateRange], zone: dt.tzinfo) -> float:
+        day = occurred_at.astimezone(zone).date()
         away = min((days.days_away(day) for days in ranges), default=None)
         if away is None or away > self._recipe.days_slack:
             return 0.0
@@ -289,16 +287,16 @@ def _said_filter(readable: SourceFilter, wanted: MemoryFilter) -> SourceFilter:
     return replace(readable, said_from=wanted.occurred_from, said_before=wanted.occurred_before)
 
 
-def _index_filters(wanted: MemoryFilter, speaker: str | None) -> list[IndexFilter]:
-    """House memories, and the private ones of who asks: the index knows no "or" between fields."""
-    house = IndexFilter(
+def _index_filter(wanted: MemoryFilter, speaker: str | None) -> IndexFilter:
+    """House memories, and the private ones of who asks."""
+    return IndexFilter(
         status=wanted.statuses,
         persona_id=(wanted.persona_id,),
-        visibility=("house",),
+        visibility=() if speaker else (HOUSE,),
+        readable_by=speaker or "",
         occurred_from=wanted.occurred_from,
         occurred_before=wanted.occurred_before,
     )
-    return [house] if speaker is None else [house, replace(house, visibility=("private",), speakers=(speaker,))]
 
 
 async def _missing_cosines(
@@ -308,8 +306,7 @@ async def _missing_cosines(
     missing = (words.summaries.keys() | words.sources.keys()) - set(known)
     if not missing:
         return {}
-    unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
-    return {memory_id: float(unit @ other) for memory_id, other in (await index.vectors(missing)).items()}
+    return {hit.memory_id: hit.score for hit in await index.search(vector, limit=len(missing), only=missing)}
 
 
 def may_read(memory: Memory, query: SearchQuery) -> bool:

@@ -5,11 +5,12 @@ Writing them is in `memories.py`, finding them by words in `word_index.py`. Know
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import func
+from sqlalchemy import func, true
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -22,25 +23,49 @@ from server.storage.session_tables import SourceTurnRow, TurnRow
 from server.storage.words import entity_key
 
 
-async def of_source_turns(
-    db: AsyncSession, source_turn_ids: Sequence[int], wanted: MemoryFilter | None = None
-) -> dict[int, tuple[str, ...]]:
-    """Which memories each source turn belongs to, newest first; turns that belong to none are left out.
+class Standing(NamedTuple):
+    """Of a memory, what its rank depends on."""
 
-    `wanted`: only memories that fulfil it; None: all that are not forgotten.
-    """
+    status: str
+    occurred_at: dt.datetime
+    speakers: tuple[str, ...]
+
+
+async def of_source_turns(db: AsyncSession, source_turn_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """Which memories each source turn belongs to, newest first, without forgotten ones; turns of none are left out."""
+    return {turn_id: tuple(ids) for turn_id, ids in (await of_source_turns_within(db, source_turn_ids, None)).items()}
+
+
+async def of_source_turns_within(
+    db: AsyncSession, source_turn_ids: Sequence[int], wanted: MemoryFilter | None
+) -> dict[int, dict[str, bool]]:
+    """Which memories each source turn belongs to, as `of_source_turns`, and for each whether it fulfils `wanted`."""
     item, source = RecallItemRow, RecallSourceRow
-    which = col(item.status) != "forgotten" if wanted is None else memory_conditions(wanted, begin_here=False)
-    found: dict[int, tuple[str, ...]] = {}
+    within: Any = true() if wanted is None else memory_conditions(wanted, begin_here=False)
+    found: dict[int, dict[str, bool]] = {}
     for page in in_pages(list(dict.fromkeys(source_turn_ids))):
         rows = await db.exec(
-            select(col(source.source_turn_id), col(source.memory_id))
+            select(col(source.source_turn_id), col(source.memory_id), within)
             .join(item, col(item.memory_id) == col(source.memory_id))
-            .where(col(source.source_turn_id).in_(page), which)
+            .where(col(source.source_turn_id).in_(page), col(item.status) != "forgotten")
             .order_by(col(item.occurred_at).desc(), col(item.memory_id).desc())
         )
-        for source_turn_id, memory_id in rows:
-            found[source_turn_id] = (*found.get(source_turn_id, ()), memory_id)
+        for source_turn_id, memory_id, fulfils in rows:
+            found.setdefault(source_turn_id, {})[memory_id] = bool(fulfils)
+    return found
+
+
+async def standing(db: AsyncSession, memory_ids: Sequence[str]) -> dict[str, Standing]:
+    """What ranking must know of these memories; a fraction of the work of reading them."""
+    item = RecallItemRow
+    found: dict[str, Standing] = {}
+    for page in in_pages(list(dict.fromkeys(memory_ids))):
+        rows = await db.exec(
+            select(col(item.memory_id), col(item.status), col(item.occurred_at), col(item.speakers)).where(
+                col(item.memory_id).in_(page)
+            )
+        )
+        found |= {memory_id: Standing(status, at, tuple(speakers)) for memory_id, status, at, speakers in rows}
     return found
 
 

@@ -5,6 +5,7 @@ One place, so that no query can forget whose memory it is. Knows no ranking.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, false, func, or_, select
@@ -17,6 +18,8 @@ from server.storage.session_tables import SourceTurnRow, TurnRow
 from server.storage.sqlite import not_by_index
 
 
+# The same few askers ask again and again, and building a condition takes longer than most queries with it.
+@lru_cache(maxsize=128)
 def memory_conditions(wanted: MemoryFilter, *, begin_here: bool = True) -> ColumnElement[bool]:
     """What a row of `recall_items` must fulfil. `begin_here`: False when another table says which rows to look at."""
     item = RecallItemRow
@@ -49,6 +52,7 @@ def memory_conditions(wanted: MemoryFilter, *, begin_here: bool = True) -> Colum
     return and_(*conditions)
 
 
+@lru_cache(maxsize=128)
 def source_conditions(wanted: SourceFilter) -> ColumnElement[bool]:
     """What a row of `source_turns`, joined with its row of `turns`, must fulfil."""
     source = SourceTurnRow

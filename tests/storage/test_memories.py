@@ -251,7 +251,22 @@ async def test_turns_bring_up_the_memories_they_belong_to(databases: Databases) 
     async with databases.world(write=False) as db:
         assert await memory_lookup.of_source_turns(db, [11, 10, 99]) == {10: (name(2), name(1)), 11: (name(2),)}
         facts = replace(EVERYONE, memory_type="fact")
-        assert await memory_lookup.of_source_turns(db, [10], facts) == {10: (name(2),)}
+        within = await memory_lookup.of_source_turns_within(db, [10, 11, 99], facts)
+        assert within == {10: {name(2): True, name(1): False}, 11: {name(2): True}}
+        assert list(within[10]) == [name(2), name(1)]
+
+
+async def test_standing_is_what_the_memories_themselves_say(databases: Databases) -> None:
+    await make_session(databases)
+    for number, changes in enumerate(({}, {"speakers": ("mika", "ren")}, {"occurred_at": LATER}), start=1):
+        await remember(databases, number, **changes)
+    async with databases.world() as db:
+        await memories.supersede(db, name(1), name(2), now=NOW)
+    async with databases.world(write=False) as db:
+        standing = await memory_lookup.standing(db, [name(3), name(1), name(2), name(1), name(9)])
+        there = await memories.get_many(db, [name(1), name(2), name(3)])
+    assert standing == {one.memory_id: (one.status, one.occurred_at, one.speakers) for one in there}
+    assert [standing[name(n)].status for n in (1, 2, 3)] == ["superseded", "active", "active"]
 
 
 async def test_source_turns_are_read_with_those_around_them(databases: Databases) -> None:

@@ -289,3 +289,20 @@ async def test_twenty_thousand_memories(databases: Databases, capsys: pytest.Cap
             with capsys.disabled():
                 print(f"  20,000 memories, {name}: narrowed in {narrowed:.1f} ms, searched in {searched:.1f} ms")  # noqa: T201
             assert len(hits) == min(20, count if name == "entity" else 20)
+
+
+async def test_what_may_not_be_found_hides_nothing_however_much_better_it_fits(databases: Databases) -> None:
+    await exchange(databases, 1, "そういえば昨日の午後に駅前の本屋で黒猫の図鑑を見かけたよ")
+    await remember(databases, 1, "昨日の午後に駅前の本屋で黒猫の図鑑を見かけた。", topic="本屋", entities=())
+    for number in range(2, 12):
+        await exchange(databases, number, "黒猫", channel_id="stackchan:bedroom", private=True, speaker_id="mika")
+        await remember(databases, number, "黒猫", topic="黒猫", entities=(), visibility="private", speakers=("mika",))
+    async with databases.world(write=False) as db:
+        found = await word_index.search_memories(db, "黒猫", EVERYONE, limit=2)
+        assert [hit.memory_id for hit in found] == ["mem_" + "1".zfill(26)]
+        said = await word_index.search_source_turns(db, "黒猫", SAID_TO_ALL, limit=2)
+        assert [hit.source_turn_id for hit in said] == [10]
+        mine = replace(EVERYONE, speaker_id="mika")
+        assert len(await word_index.search_memories(db, "黒猫", mine, limit=99)) == 11
+        two = await word_index.search_memories(db, "黒猫", mine, limit=2)
+        assert [hit.memory_id for hit in two] == ["mem_" + str(n).zfill(26) for n in (11, 10)]

@@ -66,6 +66,8 @@ class IndexFilter:
     persona_id: tuple[str, ...] = ()
     channel_id: tuple[str, ...] = ()
     visibility: tuple[str, ...] = ()
+    readable_by: str = ""
+    """A speaker: what is for the whole house, and whatever they were part of."""
     occurred_from: dt.datetime | None = None
     """Inclusive, with its zone."""
     occurred_before: dt.datetime | None = None
@@ -74,6 +76,10 @@ class IndexFilter:
     def words(self) -> dict[str, tuple[str, ...]]:
         """The fields compared by equality that narrow something, in a fixed order."""
         return {name: values for name in KEYWORDS if (values := tuple(map(_writable, getattr(self, name))))}
+
+    def readable(self) -> dict[str, tuple[str, ...]]:
+        """The fields of which one must match, when it narrows to what somebody may read."""
+        return {"visibility": (HOUSE,), "speakers": (_writable(self.readable_by),)} if self.readable_by else {}
 
     def dates(self) -> tuple[str | None, str | None]:
         """From and before, in RFC 3339. Raises `MemoryIndexError` (`index_invalid`) for a time without a zone."""
@@ -86,6 +92,7 @@ class IndexFilter:
 
 KEYWORDS = ("topic", "entity_keys", "memory_type", "status", "speakers", "persona_id", "channel_id", "visibility")
 """Payload fields compared by equality; the other one is the time."""
+HOUSE = "house"
 OCCURRED_AT = "occurred_at"
 MEMORY_ID = "memory_id"
 EVERYTHING = IndexFilter()

@@ -322,10 +322,13 @@ def edge_filter(where: IndexFilter = EVERYTHING, only: dict[str, str] | None = N
     """The engine's filter, or None when nothing narrows."""
     import qdrant_edge
 
-    conditions: list[Any] = [
-        qdrant_edge.FieldCondition(name, match=qdrant_edge.MatchAny(list(values)))
-        for name, values in where.words().items()
-    ]
+    def any_of(fields: dict[str, tuple[str, ...]]) -> list[Any]:
+        return [
+            qdrant_edge.FieldCondition(name, match=qdrant_edge.MatchAny(list(values)))
+            for name, values in fields.items()
+        ]
+
+    conditions, readable = any_of(where.words()), any_of(where.readable())
     since, before = where.dates()
     if since or before:
         conditions.append(
@@ -333,4 +336,6 @@ def edge_filter(where: IndexFilter = EVERYTHING, only: dict[str, str] | None = N
         )
     if only is not None:
         conditions.append(qdrant_edge.HasIdCondition({uuid.UUID(one) for one in only}))
-    return qdrant_edge.Filter(must=conditions) if conditions else None
+    if not (conditions or readable):
+        return None
+    return qdrant_edge.Filter(must=conditions or None, should=readable or None)

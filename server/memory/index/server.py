@@ -286,10 +286,12 @@ def server_filter(where: IndexFilter = EVERYTHING, only: dict[str, str] | None =
     """The server's filter, or None when nothing narrows."""
     from qdrant_client import models
 
-    conditions: list[Any] = [
-        models.FieldCondition(key=name, match=models.MatchAny(any=list(values)))
-        for name, values in where.words().items()
-    ]
+    def any_of(fields: dict[str, tuple[str, ...]]) -> list[Any]:
+        return [
+            models.FieldCondition(key=name, match=models.MatchAny(any=list(values))) for name, values in fields.items()
+        ]
+
+    conditions, readable = any_of(where.words()), any_of(where.readable())
     since, before = where.dates()
     if since or before:
         conditions.append(
@@ -299,4 +301,6 @@ def server_filter(where: IndexFilter = EVERYTHING, only: dict[str, str] | None =
         )
     if only is not None:
         conditions.append(models.HasIdCondition(has_id=list(only)))
-    return models.Filter(must=conditions) if conditions else None
+    if not (conditions or readable):
+        return None
+    return models.Filter(must=conditions or None, should=readable or None)

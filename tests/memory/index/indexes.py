@@ -86,6 +86,8 @@ def matches(point: IndexPoint, where: IndexFilter) -> bool:
     ]
     if any(wanted and not set(wanted) & there for wanted, there in pairs):
         return False
+    if where.readable_by and stored.visibility != "house" and where.readable_by not in stored.speakers:
+        return False
     if where.occurred_from is not None and stored.occurred_at < where.occurred_from:
         return False
     return where.occurred_before is None or stored.occurred_at < where.occurred_before

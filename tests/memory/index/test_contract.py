@@ -41,6 +41,9 @@ FILTERS = {
     "persona, channel, visibility": IndexFilter(
         persona_id=("persona1",), channel_id=("stackchan:robot2",), visibility=("house",)
     ),
+    "what a guest may read": IndexFilter(readable_by="guest"),
+    "what a guest may read and is active": IndexFilter(readable_by="guest", status=("active",)),
+    "what a stranger may read": IndexFilter(readable_by="nobody here"),
     "from a date": IndexFilter(occurred_from=NEW_YEAR + dt.timedelta(hours=200)),
     "before a date": IndexFilter(occurred_before=NEW_YEAR + dt.timedelta(hours=17)),
     "a day in Tokyo": IndexFilter(
