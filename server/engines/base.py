@@ -123,6 +123,8 @@ class LlmRequest:
     max_tokens: int = 200
     temperature: float = 0.0
     seed: int = 7
+    answered: int = 0
+    """Earlier answers of this conversation among the messages; a small model does as it did there."""
 
 
 @dataclass(frozen=True, slots=True)

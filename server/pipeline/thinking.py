@@ -98,6 +98,7 @@ class Thinker:
             max_tokens=settings.max_answer_tokens,
             temperature=settings.temperature,
             seed=settings.seed,
+            answered=len(history),
         )
 
     def asker(self, turn: OpenTurn, heard: Heard) -> Asker:

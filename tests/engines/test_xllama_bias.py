@@ -145,3 +145,16 @@ async def test_what_a_tool_gave_may_be_said_again_and_nothing_else(monkeypatch, 
     asked, answers = await bodies(monkeypatch, tmp_path, {}, 0.0, WITHOUT, LlmRequest(after, ANSWER))
     assert asked["dry_multiplier"] > 0
     assert not any(name.startswith("dry_") for name in answers), "of a price it would leave a digit"
+
+
+async def test_after_earlier_answers_the_bias_grows_and_then_stays(monkeypatch, tmp_path):
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    requests = [replace(WITH_TOOLS, answered=answered) for answered in (0, 1, 2, 12)]
+    asked = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
+    first, second, third, late = (body["logit_bias"][0][1] for body in asked)
+    assert first == 1.25 < second < third == late
+
+
+async def test_earlier_answers_are_nothing_to_a_model_whose_bias_is_not_known(monkeypatch, tmp_path):
+    (body,) = await bodies(monkeypatch, tmp_path, {}, 0.0, replace(WITH_TOOLS, answered=4))
+    assert "logit_bias" not in body

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from server.engines.base import EmbeddingFingerprint
 from server.events import Samples
-from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS, meant_cosine
+from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS, meant_cosine, query_of
 from server.memory.indexer import document_text
+from server.memory.recall_records import SearchResult
 from tests.memory.home import PC, Home, capabilities
 from tests.memory.making import DIMENSIONS, WordVectors
 
@@ -46,9 +48,32 @@ async def offered(folder: Path, model: str, words: str, *, small: bool = True) -
         return await search.offer(home.asker(words)), bool(embedding.questions)
 
 
-async def test_a_memory_that_is_meant_in_other_words_makes_a_search_likelier(tmp_path: Path) -> None:
-    assert await offered(tmp_path / "1", "e5-test", IN_OTHER_WORDS) == (MENTIONED_LOG_ODDS, True)
-    assert await offered(tmp_path / "2", "e5-test", "今日は空がきれいだね") == (UNMENTIONED_LOG_ODDS, True)
+async def test_the_nearer_a_memory_is_in_meaning_the_likelier_is_a_search(tmp_path: Path) -> None:
+    near, asked_for_it = await offered(tmp_path / "1", "e5-test", IN_OTHER_WORDS)
+    far, asked_for_that = await offered(tmp_path / "2", "e5-test", "今日は空がきれいだね")
+    assert near is not None
+    assert far is not None
+    assert far <= UNMENTIONED_LOG_ODDS < 0 < MENTIONED_LOG_ODDS <= near
+    assert (asked_for_it, asked_for_that) == (True, True)
+
+
+@pytest.mark.parametrize(("cosine", "leaning"), [(0.0, -2.5), (0.82, -1.16), (0.84, 0.0), (0.86, 1.16), (0.99, 2.5)])
+async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, leaning: float
+) -> None:
+    home = Home(tmp_path)
+    async with home.open(embedding=Meanings("e5-test")) as memory:
+        await home.remember_the_pc()
+        found = await memory.recall.search(query_of(home.asker("今日は空がきれいだね"), IN_OTHER_WORDS))
+        (candidate,) = found.candidates
+
+        async def search(query: object) -> SearchResult:
+            worse = replace(candidate, retrieval_score=cosine - 0.1)
+            return replace(found, candidates=(worse, replace(candidate, retrieval_score=cosine)))
+
+        monkeypatch.setattr(memory.recall, "search", search)
+        offered = await memory.tools_for(capabilities(small=True))[0].offer(home.asker(IN_OTHER_WORDS))
+    assert offered == pytest.approx(leaning)
 
 
 async def test_nobody_waits_for_vectors_where_words_tell_or_nobody_asks(tmp_path: Path) -> None:
@@ -58,4 +83,4 @@ async def test_nobody_waits_for_vectors_where_words_tell_or_nobody_asks(tmp_path
 
 async def test_an_embedding_model_whose_cosines_were_not_measured_tells_nothing(tmp_path: Path) -> None:
     assert await offered(tmp_path, "other", IN_OTHER_WORDS) == (UNMENTIONED_LOG_ODDS, False)
-    assert (meant_cosine("Qwen3-Embedding-0.6B"), meant_cosine("multilingual-E5-small")) == (None, 0.86)
+    assert (meant_cosine("Qwen3-Embedding-0.6B"), meant_cosine("multilingual-E5-small")) == (None, 0.84)

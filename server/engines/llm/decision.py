@@ -58,12 +58,20 @@ def decision_schema(answer_schema: dict[str, Any] | None, tools: Sequence[ToolSp
     return {"oneOf": [*branches, answer_schema]}
 
 
-def bias_of_calls(request: LlmRequest, usual: float) -> float:
-    """What is added to the log-odds of a call; 0 where there is no choice between a call and an answer."""
+def bias_of_calls(request: LlmRequest, usual: float, after_answers: Sequence[float] = ()) -> float:
+    """What is added to the log-odds of a call; 0 where there is no choice between a call and an answer.
+
+    `usual`: at the beginning of a conversation; `after_answers`: added to it after one earlier answer, two, and so on,
+    the last for all more.
+    """
     if not request.tools or any(tool.prior == math.inf for tool in request.tools):
         return 0.0
     # What a tool has given, the model judges by itself.
-    return (0.0 if answers_a_tool(request) else usual) + max(tool.prior for tool in request.tools)
+    if answers_a_tool(request):
+        usual = 0.0
+    elif request.answered and after_answers:
+        usual += after_answers[min(request.answered, len(after_answers)) - 1]
+    return usual + max(tool.prior for tool in request.tools)
 
 
 def answers_a_tool(request: LlmRequest) -> bool:
