@@ -102,7 +102,7 @@ def create_app(
     app.state.service = None
     app.state.memory = None
     app.state.new_owner_token = None
-    app.state.begin_stop = lambda: None
+    app.state.begin_stop = lambda hurry: None
     app.state.boot_token = access.boot_token
 
     def service() -> TurnService:

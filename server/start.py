@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 
 _PURGE_SECONDS = 300.0
 _GRACE_SECONDS = 5.0
+# Whoever presses Ctrl-C is waiting: only what is nearly done may end.
+_HURRY_SECONDS = 0.5
 # A slower voice prepares its apologies beside the first turns.
 _APOLOGIES_SECONDS = 3.0
 
@@ -95,8 +97,10 @@ class Started:
 
     service: TurnService
     memory: LongTermMemory | None
-    begin_stop: Callable[[], None]
-    """Tell it at the stop signal, while requests can still be answered: a turn that is cut off gets its 503."""
+    begin_stop: Callable[[bool], None]
+    """Tell it at the stop signal, while requests can still be answered: a turn that is cut off gets its 503. True:
+    somebody waits for the end, so that turns get half a second and not five.
+    """
 
 
 async def start(parts: Parts, stack: AsyncExitStack) -> Started:
@@ -147,7 +151,17 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         gate=memory.gate if memory is not None else None,
         after_turn=_after_turn(memory, persona) if memory is not None else None,
     )
-    stack.push_async_callback(controller.close, _GRACE_SECONDS)
+    grace_seconds = _GRACE_SECONDS
+
+    async def close_turns() -> None:
+        await runner.close(grace_seconds)
+        await controller.close(grace_seconds)
+
+    def begin_stop(hurry: bool) -> None:
+        nonlocal grace_seconds
+        grace_seconds = min(_HURRY_SECONDS if hurry else _GRACE_SECONDS, _GRACE_SECONDS)
+        runner.begin_close(grace_seconds)
+
     runner = TurnRunner(
         controller,
         journal,
@@ -156,7 +170,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         queued_turns=settings.limits.queued_turns,
         clock=clock,
     )
-    stack.push_async_callback(runner.close, _GRACE_SECONDS)
+    stack.push_async_callback(close_turns)
     limits = UploadLimits(settings.limits.upload_bytes, settings.limits.upload_seconds, settings.limits.text_characters)
     decoder = Decoder(limits)
     stack.callback(decoder.close)
@@ -169,7 +183,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         decoder=decoder,
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
     )
-    return Started(service, memory, lambda: runner.begin_close(_GRACE_SECONDS))
+    return Started(service, memory, begin_stop)
 
 
 # --- memory ---
@@ -257,8 +271,9 @@ async def _warm(parts: Parts, stack: AsyncExitStack, prefix: Sequence[LlmMessage
     readiness.tell("prompt", None)
     await engines.llm.warm_prefix(prefix)
     readiness.tell("prompt", time.perf_counter() - started)
-    await clips.wait(_APOLOGIES_SECONDS)
-    readiness.tell("apologies", time.perf_counter() - started)
+    # A slower voice goes on beside the first turns, and an ordinary machine has one: that is no warning.
+    if await clips.wait(_APOLOGIES_SECONDS):
+        readiness.tell("apologies", time.perf_counter() - started)
     return clips
 
 

@@ -91,9 +91,13 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
         tokens = Tokens(new=app.state.new_owner_token, boot=app.state.boot_token)
         show_banner(settings, tokens, port, time.perf_counter() - began, terminal)
 
-    def on_stopping() -> None:
+    def on_stopping(hurry: bool) -> None:
         start_view.close()
-        terminal.note("Stopping; turns in progress may finish. / 終了しています…", style="yellow")
+        if hurry:
+            terminal.note("Stopping; a reply that is being made is cut off, what was said is kept.", style="yellow")
+            terminal.note("終了しています…（返事は途中でも止めます。話した言葉は残ります）", style="yellow")
+        else:
+            terminal.note("Stopping; turns in progress may finish. / 終了しています…", style="yellow")
 
     try:
         error = asyncio.run(

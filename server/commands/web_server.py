@@ -101,11 +101,12 @@ async def run_app(
     start: StartView,
     *,
     on_ready: Callable[[], None],
-    on_stopping: Callable[[], None],
+    on_stopping: Callable[[bool], None],
 ) -> StackChanError | None:
     """Serve `app` on a bound socket until SIGINT or SIGTERM, or until its start has failed: then the reason.
 
-    The first signal lets requests in progress end, the second one does not; from the third on signals act as usual.
+    The first signal lets turns in progress end, for a few seconds, or after SIGINT half a second, since a person waits
+    then (`on_stopping` is told which); the second one does not; from the third on signals act as usual.
     """
     config = uvicorn.Config(
         app,
@@ -121,15 +122,15 @@ async def run_app(
     server = _Server(config)
     loop = asyncio.get_running_loop()
 
-    def stop() -> None:
+    def stop(hurry: bool) -> None:
         if server.should_exit:
             server.force_exit = True
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
             return
         server.should_exit = True
-        app.state.begin_stop()
-        on_stopping()
+        app.state.begin_stop(hurry)
+        on_stopping(hurry)
 
     async def watch_start() -> StackChanError | None:
         await start.wait()
@@ -140,7 +141,7 @@ async def run_app(
         return start.error
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number == signal.SIGINT)
     watcher = asyncio.create_task(watch_start())
     try:
         await server.serve(sockets=[listener])

@@ -57,13 +57,14 @@ class VoiceClips:
         finally:
             self._made.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Return when `make_for` has ended, or after `seconds`: a slow voice goes on beside the first turns."""
+    async def wait(self, seconds: float) -> bool:
+        """Return when `make_for` has ended, or after `seconds`: then False."""
         try:
             async with asyncio.timeout(seconds):
                 await self._made.wait()
         except TimeoutError:
-            _log.warning("the voice is slow: apologies and fillers are still being prepared")
+            return False
+        return True
 
 
 def _sentences(persona: Persona) -> Iterator[tuple[str, str]]:

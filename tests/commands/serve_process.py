@@ -2,6 +2,7 @@
 
     python -m tests.commands.serve_process serve --port 0
     SERVE_FAKE=fails: the voice does not start; quotes: errors quote what was said (quoting_engines.py);
+    thinks: the language model takes a minute, and tells at the end how often it was cancelled;
     a number: the voice takes so many seconds
 
 Everything else (settings, storage, HTTP, signals) is the real thing.
@@ -115,7 +116,7 @@ def main() -> None:
     from server.errors import TtsError
     from server.events import AudioChunk
     from tests.commands.quoting_engines import quoting_engines
-    from tests.fakes.engines import FakeTts, fake_engines
+    from tests.fakes.engines import FakeLlm, FakeTts, fake_engines
 
     class SlowVoice(FakeTts):
         async def synthesize(self, request: SpeechRequest) -> AsyncIterator[AudioChunk]:
@@ -123,11 +124,18 @@ def main() -> None:
             async for chunk in super().synthesize(request):
                 yield chunk
 
+    class SlowThinker(FakeLlm):
+        async def close(self) -> None:
+            print(f"cancelled: {self.cancelled}", flush=True)  # noqa: T201  # the test reads it
+            await super().close()
+
     behaviour = os.environ.get("SERVE_FAKE", "")
     voice = SlowVoice() if behaviour.isdigit() else FakeTts()
     if behaviour == "fails":
         voice.start_error = TtsError("The voice is hoarse.", hint="Give it tea.")
     engines = quoting_engines() if behaviour == "quotes" else fake_engines(tts=voice)
+    if behaviour == "thinks":
+        engines = fake_engines(llm=SlowThinker(scripts=[[60.0]]))
     registry.build_engines = lambda settings, persona: engines
     cli.main()
 

@@ -121,6 +121,27 @@ def test_a_turn_that_does_not_end_cannot_keep_the_server(tmp_path: Path) -> None
     assert "Traceback" not in server.output
 
 
+def test_ctrl_c_cancels_the_model_in_the_middle_of_a_reply(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path, env={"SERVE_FAKE": "thinks"}) as server, ThreadPoolExecutor(1) as pool:
+        server.wait_for(READY)
+        talking = pool.submit(server.talk, "hello", "--json")
+        wait_for_a_running_turn(tmp_path)
+        server.process.send_signal(signal.SIGINT)
+        server.wait_for("Stopping")
+        began = time.monotonic()
+        server.wait_for("Stopped.")
+        seconds = time.monotonic() - began
+        code = server.ends()
+        done = talking.result()
+    assert code == 0
+    assert "cancelled: 1" in server.lines
+    # Half a second for the turn, and what the rest takes on a busy machine; the model would have taken a minute.
+    assert seconds < 4
+    assert json.loads(done.stdout)["error"]["code"] == "stopping"
+    assert "返事は途中でも止めます" in server.output
+    assert "Traceback" not in server.output
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_during_the_start_is_clean_too(tmp_path: Path, number: signal.Signals) -> None:
     with ServeProcess(tmp_path) as server:

@@ -284,7 +284,7 @@ async def test_a_stop_ends_what_waits_and_lets_what_runs_finish(serve):
         )
         await places_taken(live, 3)
         assert queued["status"] == "queued"
-        live.app.state.begin_stop()
+        live.app.state.begin_stop(False)
         cut = await asyncio.wait_for(waiting, 5)
         seen = (await live.client.get(f"/v1/turns/{queued['turn_id']}")).json()
         late = await say(live, "bath")
@@ -316,7 +316,7 @@ async def test_a_turn_that_a_stop_cuts_off_is_stored_counted_and_logged_as_such(
     async with serve(llm=FakeLlm(scripts=[[LlmText('{"emotion"'), gate]])) as live:
         turn = (await say(live, "desk", "左を見て")).json()
         await eventually(lambda: live.engines.llm.requests)
-        live.app.state.begin_stop()
+        live.app.state.begin_stop(False)
         cut = await ended(live, turn["turn_id"])
         trace = (await live.client.get(f"/v1/turns/{turn['turn_id']}/trace")).json()["trace"]
     assert (cut["status"], cut["transcript"], cut["error"]["code"]) == ("failed", "左を見て", "stopping")
