@@ -43,7 +43,18 @@ async def hear(
     if found is None:
         return None
     trace.facts["speech_start_ms"], trace.facts["speech_end_ms"] = found.start_ms, found.end_ms
-    utterance = found.utterance
+    return await understand(found.utterance, engines, persona, settings, trace, hot_words)
+
+
+async def understand(
+    utterance: Utterance,
+    engines: Engines,
+    persona: Persona,
+    settings: TurnSettings,
+    trace: TurnTrace,
+    hot_words: Sequence[str] = (),
+) -> Heard | None:
+    """The words of an utterance, or None when they are not to be believed. Raises `AsrError`, and nothing else."""
     with trace.span("asr"):
         hearing = _transcribe(engines, utterance, persona.languages, hot_words)
         transcription = await engine_work(hearing, settings.asr_timeout_seconds, AsrError)
