@@ -145,7 +145,7 @@ class MemoryStatusInfo(BaseModel):
     parked_count: int
     parked: list[Parked] = Field(description="the first hundred")
     filler_excluded: int = Field(description="segments of which nothing was kept")
-    searches: int
+    searches: int = Field(description="turns that searched; those whose words were forgotten are not counted")
     misses_corrected: int = Field(description="memories that were told and corrected afterwards")
     index: IndexInfo
     embedding_model: str

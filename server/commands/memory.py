@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,15 @@ from server.commands.asking import agreed
 from server.commands.client import ServerClient, find_target
 from server.commands.failures import ExitCode, UsageFailure
 from server.commands.memory_remote import RemoteMemory, Wanted
-from server.commands.memory_view import show_audit, show_found, show_headline, show_memory, show_sources, show_status
+from server.commands.memory_view import (
+    show_audit,
+    show_found,
+    show_headline,
+    show_memory,
+    show_sources,
+    show_status,
+    show_still_found,
+)
 from server.commands.saved_files import require_free, save
 from server.commands.terminal import Terminal, own_command
 from server.commands.work_progress import MEGABYTES, MEMORIES, work_progress
@@ -170,7 +178,8 @@ def forget_memory(
             terminal.note("Nothing was forgotten. / 何も忘れていません。")
             return ExitCode.FAILED
         answer = memory.forget(memory_id, also_source=not keep_words)
-    still_found = answer.get("still_found") or []
+        still_found = [str(one) for one in answer.get("still_found") or ()]
+        others = _others(memory, set(still_found) - set(answer.get("forgotten") or ()))
     if options.as_json:
         terminal.say_json(answer)
     else:
@@ -180,9 +189,18 @@ def forget_memory(
         if not still_found:
             terminal.say("Nothing finds it any more: looked by id, words and meaning.", style="green")
     if still_found:
-        terminal.note(f"Still found: {', '.join(map(str, still_found))}. Run it again.", style="bold red")
+        show_still_found(still_found, others, terminal)
         return ExitCode.FAILED
     return ExitCode.OK
+
+
+def _others(memory: RemoteMemory | LocalMemory, found: Collection[str]) -> list[Mapping[str, Any]]:
+    """The other memories among what still tells it."""
+    others: list[Mapping[str, Any]] = []
+    for memory_id in sorted(one for one in found if _MEMORY_ID.fullmatch(one)):
+        with suppress(StackChanError):  # forgotten meanwhile, or not to be read: its id is told all the same
+            others.append(memory.read(memory_id))
+    return others
 
 
 def export_memories(target: Path, options: MemoryOptions, terminal: Terminal, *, force: bool) -> ExitCode:

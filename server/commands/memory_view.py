@@ -116,7 +116,7 @@ def show_memory(memory: Answer, terminal: Terminal) -> None:
     terminal.out.print(table)
     terminal.say("")
     terminal.say("What was said / 元の発言", style="bold")
-    show_sources(_list(memory.get("sources")), terminal)
+    show_sources(_list(memory.get("sources")), terminal, mark_answers=True)
     for key, title in (("newer", "Newer versions / 新しい版"), ("older", "Older versions / 前の版")):
         if versions := _list(memory.get(key)):
             terminal.say("")
@@ -125,13 +125,33 @@ def show_memory(memory: Answer, terminal: Terminal) -> None:
                 show_headline(mapping(version), terminal)
 
 
-def show_sources(sources: Sequence[Any], terminal: Terminal) -> None:
-    """Exact words with date and speaker; long ones keep their line ends."""
+def show_still_found(still_found: Sequence[str], others: Sequence[Answer], terminal: Terminal) -> None:
+    """What tells a forgotten memory all the same, and how each of it can be forgotten. `others`: memories."""
+    shown = {str(other.get("memory_id")) for other in others}
+    words = [one for one in still_found if one.startswith("source turn ")]
+    if others:
+        terminal.note("Other memories still tell it / まだ残っている別の記憶:", style="bold red")
+        for other in others:
+            show_headline(other, Terminal(out=terminal.err, err=terminal.err))
+            terminal.note(f"→ To forget it too / これも忘れるには: {own_command()} memory forget {other['memory_id']}")
+    if words:
+        terminal.note(f"Words in the log still tell it / まだ残っている発言: {', '.join(words)}.", style="bold red")
+        terminal.note("→ Forget the memory that was made of them, or tell the robot to forget it.")
+        terminal.note("→ その発言からできた記憶を忘れさせるか、ロボットに「忘れて」と言ってください。")
+    if rest := [one for one in still_found if one not in shown and one not in words]:
+        terminal.note(f"Not gone yet / まだ消えていません: {', '.join(map(_line, rest))}.", style="bold red")
+        terminal.note("→ Run the same command again. / もう一度、同じコマンドを実行してください。")
+
+
+def show_sources(sources: Sequence[Any], terminal: Terminal, *, mark_answers: bool = False) -> None:
+    """Exact words with date and speaker; long ones keep their line ends. `mark_answers`: the robot is no source."""
     if not sources:
         terminal.say("  (none: they were forgotten, or it was written by hand / なし)", style="dim")
     for turn in map(mapping, sources):
         who = _line(turn.get("speaker_id")) or _line(turn.get("role"))
         line = Text().append(f"  {when(turn, 'said_at', _MINUTE)}  ", style="cyan")
+        if mark_answers and turn.get("role") == "robot":
+            who += " (its answer, not a source / 返事)"
         line.append(f"{who}: ", style="bold")
         if turn.get("text"):
             line.append(printable(str(turn["text"])).replace("\n", "\n      "))
@@ -170,7 +190,8 @@ def when(value: Answer, key: str, form: str) -> str:
 
 def _searches(status: Answer) -> str:
     return (
-        f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards / あとで訂正)"
+        f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards / あとで訂正); "
+        "without forgotten turns / 忘れた会話は除く"
     )
 
 

@@ -6,19 +6,14 @@ It forgets, edits and pages as the contract says; what a test wants to go wrong 
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from server.run_file import RunFile, write_run_file
+from tests.commands.loopback import TOKEN, LoopbackServer, QuietHandler
 
-TOKEN = "token-of-the-test"
 PC_ID = "mem_01KBA5000000000000000000PC"
 OLD_ID = "mem_01KBA500000000000000000ALD"
 TEA_ID = "mem_01KBA500000000000000000TEA"
@@ -85,7 +80,7 @@ STATUS: Mapping[str, Any] = {
 }
 
 
-class MemoryServer:
+class MemoryServer(LoopbackServer):
     """`fail`: (method, path) -> (status, error) that a request gets instead. `asked`: every request as it came."""
 
     def __init__(self) -> None:
@@ -114,28 +109,7 @@ class MemoryServer:
         self.starting = 0
         self.tokens = {TOKEN}
         self.asked: list[tuple[str, str, Any]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> MemoryServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def announce(self, data_dir: Path) -> None:
-        """Write the run file, as a server of this process would."""
-        data_dir.mkdir(parents=True, exist_ok=True)
-        write_run_file(data_dir, RunFile(os.getpid(), self.url, TOKEN, "boot"))
+        super().__init__(_handler(self))
 
     def last(self, method: str) -> tuple[str, Any]:
         """Path and query or body of the last request of this kind."""
@@ -220,7 +194,7 @@ class MemoryServer:
 
 
 def _handler(owner: MemoryServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def _handle(self) -> None:
             parts = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -247,8 +221,5 @@ def _handler(owner: MemoryServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             # Cut where a test wants it: the client sees a connection that ended too soon.
             self.wfile.write(body if owner.cut_at is None else body[: owner.cut_at])
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
     return Handler

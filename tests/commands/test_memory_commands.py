@@ -155,7 +155,7 @@ def test_show_gives_the_exact_words_and_the_versions(cli: Cli, server: MemorySer
     done = cli("memory", "show", PC_ID)
     assert done.code == 0
     assert "2026-11-29 00:30  hiro: 違う、二万五千円" in done.out
-    assert "robot: 二万五千円だね。" in done.out
+    assert "robot (its answer, not a source / 返事): 二万五千円だね。" in done.out
     assert "Older versions / 前の版" in done.out
     assert "30,000円" in done.out
     newer = cli("memory", "show", OLD_ID).out
@@ -253,11 +253,22 @@ def test_what_is_still_found_is_a_failure(cli: Cli, server: MemoryServer) -> Non
     server.still_found = [PC_ID]
     done = cli("memory", "forget", PC_ID, "--yes")
     assert done.code == 1
-    assert f"Still found: {PC_ID}" in done.err
+    assert f"Not gone yet / まだ消えていません: {PC_ID}." in done.err
+    assert "Run the same command again" in done.err
     assert "Nothing finds it" not in done.out
     answer = cli("memory", "forget", TEA_ID, "--yes", "--json")
     assert answer.code == 1
     assert json.loads(answer.out)["still_found"] == [PC_ID]
+
+
+def test_another_memory_that_still_tells_it_is_shown_with_how_to_forget_it(cli: Cli, server: MemoryServer) -> None:
+    server.still_found = [TEA_ID, "source turn 31"]
+    done = cli("memory", "forget", PC_ID, "--yes")
+    assert done.code == 1
+    assert "お茶が好き。" in done.err.partition("まだ残っている別の記憶")[2]
+    assert f"memory forget {TEA_ID}" in done.err
+    assert "まだ残っている発言: source turn 31." in done.err
+    assert "again" not in done.err
 
 
 def test_json_and_yes_show_nothing_else(cli: Cli, server: MemoryServer) -> None:

@@ -70,3 +70,26 @@ def test_the_date_is_coloured_and_the_topic_is_not_dim() -> None:
 )
 def test_a_time_is_shown_as_it_was_there(told: Any, shown: str) -> None:
     assert memory_view.when({"at": told}, "at", "%Y-%m-%d %H:%M") == shown
+
+
+@pytest.mark.parametrize(
+    ("found", "told", "untold"),
+    [
+        (["copy: storage_failed"], ("copy: storage_failed", "Run the same command again", "もう一度"), "log"),
+        (["source turn 3"], ("source turn 3", "「忘れて」"), "again"),
+        (["mem_" + "0" * 26], ("mem_" + "0" * 26, "もう一度"), "別の記憶"),
+    ],
+)
+def test_what_still_tells_a_forgotten_memory_is_told_with_what_to_do(
+    found: list[str], told: tuple[str, ...], untold: str
+) -> None:
+    where, stream = terminal()
+    memory_view.show_still_found(found, [], where)
+    assert all(one in stream.getvalue() for one in told)
+    assert untold not in stream.getvalue()
+
+
+def test_searches_say_what_they_count() -> None:
+    where, stream = terminal()
+    memory_view.show_status(STATUS, where)
+    assert "without forgotten turns / 忘れた会話は除く" in stream.getvalue()

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import threading
 import wave
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from server import __version__
-from server.run_file import RunFile, write_run_file
-
-TOKEN = "token-of-the-test"
+from tests.commands.loopback import TOKEN, LoopbackServer, QuietHandler
 
 
 def wav(duration_ms: int = 100, rate_hz: int = 24_000) -> bytes:
@@ -89,7 +82,7 @@ class Request:
         return json.loads(self.body)
 
 
-class TurnServer:
+class TurnServer(LoopbackServer):
     """`script`: replies in order. `ready`: the body of `/readyz`; `sound`: what `/audio` gives, None for 410."""
 
     def __init__(self, *script: Reply, ready: Mapping[str, Any] | None = None, sound: bytes | None = SOUND) -> None:
@@ -99,33 +92,12 @@ class TurnServer:
         self.trace: Any = None
         self.turns: list[Request] = []
         self.sound_formats: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(self._handler())
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> TurnServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def announce(self, data_dir: Path) -> None:
-        """Write the run file, as a server of this process would."""
-        data_dir.mkdir(parents=True, exist_ok=True)
-        write_run_file(data_dir, RunFile(os.getpid(), self.url, TOKEN, "boot"))
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.path != "/v1/turns":
