@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from server.memory.check import is_correction
+from server.memory.dates import named_days
+from server.memory.numbers import quantities
 from server.memory.recall_records import Candidate, SearchResult
 from server.storage.records import SourceTurn
 
@@ -41,9 +44,10 @@ def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
     ambiguous = result.ambiguous and len(candidates) > 1
     if ambiguous or not limits.brief:
         told["ambiguous"] = ambiguous
-    if result.said and len(candidates) < limits.candidates:
+    words = _told(result.said) if limits.brief else result.said
+    if words and len(candidates) < limits.candidates:
         left = limits.tokens - sum(estimated_tokens(one) for one in candidates)
-        said = [turn(one, limits) for one in result.said[: limits.candidates - len(candidates)]]
+        said = [turn(one, limits) for one in words[: limits.candidates - len(candidates)]]
         if left >= _SHORTEST_TEXT and (kept := bounded(said, replace(limits, tokens=left))):
             told["said"] = kept
     if not candidates and "said" not in told:
@@ -97,13 +101,31 @@ def turn(said: SourceTurn, limits: ToolLimits = DEFAULT_LIMITS) -> dict[str, Any
 def source_result(found: Sequence[SourceTurn], limits: ToolLimits) -> dict[str, Any]:
     """`{"turns": [...], "source_checked": bool}`, with how many were left out for want of room.
 
-    Brief: of what was said, the user's words. The robot's repeat them, and what it made up then it would take as said.
+    Brief: the user's words, if there are any, and of those what was not taken back by later ones.
     """
-    users = [one for one in found if one.role != "robot"]
-    shown = users if limits.brief and users else found
+    shown = (_holding(_told(found)) or found) if limits.brief else found
     told = bounded([turn(one, limits) for one in shown], limits)
     result: dict[str, Any] = {"turns": told, "source_checked": bool(told)}
     return result | ({"left_out": len(shown) - len(told)} if len(told) < len(shown) else {})
+
+
+def _told(words: Sequence[SourceTurn]) -> list[SourceTurn]:
+    """What the user said. A small robot's own words only repeat it, and what it made up it would take for an answer."""
+    return [one for one in words if one.role != "robot"]
+
+
+def _holding(words: Sequence[SourceTurn]) -> list[SourceTurn]:
+    """Without numbers and days that were said before a correction gave others: the first is what is taken from a list.
+
+    `words`: in their order. What else was said of the matter is in the memory itself.
+    """
+    corrections = [at for at, one in enumerate(words) if is_correction(one.text) and _is_exact(one)]
+    last = corrections[-1] if corrections else 0
+    return [one for at, one in enumerate(words) if at >= last or not _is_exact(one)]
+
+
+def _is_exact(one: SourceTurn) -> bool:
+    return bool(quantities(one.text) or named_days(one.text, one.said_at.astimezone(ZoneInfo(one.zone)).date()))
 
 
 def bounded(entries: Sequence[Mapping[str, Any]], limits: ToolLimits) -> list[dict[str, Any]]:

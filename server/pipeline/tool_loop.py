@@ -25,7 +25,7 @@ from server.log_context import error_fields
 from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
 from server.pipeline.short_ids import ShortIds
-from server.pipeline.tool_results import LOOK_UPS, MEMORY_TOOLS, READ_SOURCE, is_error
+from server.pipeline.tool_results import FORGET, LOOK_UPS, MEMORY_TOOLS, READ_SOURCE, is_error
 from server.pipeline.tool_rules import ToolRules
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
@@ -142,6 +142,8 @@ class ToolLoop:
     def _offered(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """What may be called now. A source is read when something was found."""
         called = {run.name for run in self.runs if _is_done(run.result)} & MEMORY_TOOLS if self._small else set()
+        if FORGET in called:
+            return ()  # what is left is to say so, or to ask which is meant; a small model would tell it once more
         offered: list[ToolSpec] = []
         for spec in tools:
             if spec.name in called or (spec.name == READ_SOURCE and not self._rules.found_ids):

@@ -282,6 +282,32 @@ async def test_a_small_model_reads_what_the_user_said_and_not_what_the_robot_mad
     assert [one["by"] for one in (await only.run({"source_turn_ids": [2]}, ASKER))["turns"]] == ["robot"]
 
 
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (["三万円で買ったよ", "違う、二万五千円だよ"], ["違う、二万五千円だよ"]),
+        (["いくらだったっけ", "違う、二万五千円だよ"], ["いくらだったっけ", "違う、二万五千円だよ"]),
+        (["I paid 300 dollars.", "No, it was 250 dollars."], ["No, it was 250 dollars."]),
+        (["It cost 300.", "No, it was 250.", "It is blue."], ["No, it was 250.", "It is blue."]),
+        (["三万円で買ったよ", "箱は五つだよ"], ["三万円で買ったよ", "箱は五つだよ"]),
+        (["I paid 300 dollars.", "No, that is wrong."], ["I paid 300 dollars.", "No, that is wrong."]),
+    ],
+)
+async def test_a_small_model_does_not_read_the_number_that_was_taken_back(words: list[str], read: list[str]) -> None:
+    found = [said(number, text) for number, text in enumerate(words, start=1)]
+    asked = {"memory_id": memory(1).memory_id}
+    told = await ReadMemorySource(Read(*found), limits=SMALL_MODEL_LIMITS).run(asked, ASKER)
+    assert [one["text"] for one in told["turns"]] == read
+    assert len((await ReadMemorySource(Read(*found)).run(asked, ASKER))["turns"]) == len(words)
+
+
+def test_words_of_the_robot_that_are_in_no_memory_are_no_answer_to_a_small_model() -> None:
+    words = [said(1, "かわいい鳥だね。", role="robot"), said(2, "庭に鳥が来たよ")]
+    assert [one["text"] for one in search_result(result(words=words), SMALL_MODEL_LIMITS)["said"]] == ["庭に鳥が来たよ"]
+    assert len(search_result(result(words=words), DEFAULT_LIMITS)["said"]) == 2
+    assert search_result(result(words=words[:1]), SMALL_MODEL_LIMITS)["note"] == "nothing found"
+
+
 def test_the_number_of_a_turn_costs_a_small_model_nothing() -> None:
     for text in ("鍵は棚の上", "長い話。" * 40):
         short, long = (
