@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from _bench import wilson_interval
+from _topic_cuts import boundary_score, fixed_windows
 
 from server.engines.base import EmbeddingEngine, LlmDelta, LlmEngine, LlmMessage, LlmRequest
 from server.memory.dates import named_days
@@ -24,7 +25,6 @@ from server.memory.indexer import Indexer
 from server.memory.ingest import Ingestor
 from server.memory.keeper import Keeper
 from server.memory.numbers import values
-from server.memory.segment import boundary_score, fixed_windows
 from server.memory.worker import MemoryWorker, TurnGate
 from server.storage import memory_lookup, segments
 from server.storage.channels import ensure_channel

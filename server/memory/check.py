@@ -16,6 +16,7 @@ from typing import Literal
 from server.memory.content import denies_for_another, is_bare_value, without_denied
 from server.memory.dates import named_days
 from server.memory.numbers import Quantity, quantities
+from server.memory.restating import takes_back
 from server.storage.words import entity_key, fold
 
 Difference = Literal["number", "date", "negation"]
@@ -172,7 +173,7 @@ def is_negated(text: str) -> bool:
 def is_correction(text: str) -> bool:
     """Whether somebody says that what was believed is wrong: 違う、二万五千円; no, actually; it's not 300, it's 250."""
     plain = fold(text).strip().replace("’", "'")
-    if _CORRECTION.search(plain) or denies_for_another(plain):
+    if _CORRECTION.search(plain) or denies_for_another(plain) or takes_back(text):
         return True
     return bool(_TAKES_BACK.search(plain)) and is_bare_value(plain)
 

@@ -198,6 +198,10 @@ _HOME = re.compile(
 _NOT_NOW = re.compile(
     r"住んでいた|住んでた|住んでいました|住みた|住むつもり|住む予定|\bused to\b|\blived\b|\bwould\b|\bif\b"
 )
+WEEKDAY = re.compile(
+    r"(?<![一-龯々])[月火水木金土日]曜日?(?![一-龯々])|\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", re.IGNORECASE
+)
+"""One by itself is no day yet: which week it is in, nobody said."""
 _MOVING = frozenset(("住", "引", "越", "live", "living", "moved", "now"))
 _ANY_DAY = dt.date(2000, 1, 3)
 
@@ -244,12 +248,14 @@ def content_words(text: str, on: dt.date) -> frozenset[str]:
 
 
 def is_bare_value(text: str) -> bool:
-    """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; it's 250."""
+    """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; no, Friday."""
     plain = without_denied(text).strip()
     if _QUESTION.search(plain) or _MORE.search(fold(plain)):
         return False
     numbers, days = quantities(plain), {(one.first, one.last) for one in named_days(plain, _ANY_DAY)}
-    return (bool(days) or len(numbers) == 1) and not content_words(plain, _ANY_DAY)
+    weekdays = {match[0] for match in WEEKDAY.finditer(plain)}
+    named = bool(days) or len(numbers) == 1 or (len(weekdays) == 1 and not numbers)
+    return named and not content_words(WEEKDAY.sub("、", plain), _ANY_DAY)
 
 
 def home_of(text: str) -> str | None:

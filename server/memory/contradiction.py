@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from server.memory.check import Difference, Stated, adds_to, contradicts, differing_units, stated
 from server.memory.content import content_words, home_of, resident
+from server.memory.restating import PutRight, restated
 from server.storage.memory_records import Memory, NewMemory
 from server.storage.words import entity_key
 
@@ -61,6 +62,8 @@ class Proposal:
     told: tuple[str, ...] = ()
     """Memories told right before its words, which give a number or a day and nothing else: from the one of them that
     differs in it, it was said to correct it, whatever the words."""
+    put_right: PutRight | None = None
+    """Its words, where they give a value or a name and nothing else: a memory that has another is told anew with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ def _contradicted(
         said_again = cosine >= recipe.duplicate and not adds_to(mine, theirs)
         if proposal.corrects and alike and not said_again:
             corrected.append((bool(differing), cosine, memory))
+    if not found and (replaced := _put_right(proposal, nearest, recipe)):
+        found.append(replaced)
     if corrected and not found:
         # A correction means one thing: what it differs from, and then what it is nearest to.
         found.append(max(corrected, key=lambda one: (one[0], one[1], one[2].memory_id))[2])
@@ -142,6 +147,23 @@ def _answered(proposal: Proposal, mine: Stated, nearest: Sequence[tuple[Memory, 
     for memory_id in proposal.told:
         if memory_id in compared and contradicts(mine, stated_by(compared[memory_id])) & {"number", "date"}:
             return compared[memory_id]
+    return None
+
+
+def _put_right(proposal: Proposal, nearest: Sequence[tuple[Memory, float]], recipe: KeepRecipe) -> Memory | None:
+    """The memory in which a name or a value can be put in the place of another: one that was told, or the nearest."""
+    said = proposal.put_right
+    if said is None:
+        return None
+    fitting = {one.memory_id: (one, near) for one, near in nearest if restated(one.summary, day_of(one), said)}
+    spoken_of = (*proposal.told, *(proposal.recalled if proposal.corrects else ()))
+    for memory_id in spoken_of:
+        if memory_id in fitting:
+            return fitting[memory_id][0]
+    if proposal.corrects:
+        for memory, cosine in fitting.values():
+            if cosine >= recipe.corrected and names(proposal.memory) & names(memory):
+                return memory
     return None
 
 
@@ -168,11 +190,11 @@ def _moved(new: NewMemory, memory: Memory) -> bool:
     here, there = home_of(new.summary), home_of(memory.summary)
     if here is None or there is None or here in there or there in here:
         return False
-    who = resident(new.summary, _day(new))
+    who = resident(new.summary, day_of(new))
     known = bool(who) or bool(new.speakers)
     same = set(new.speakers) == set(memory.speakers) or bool(who)
     places = {entity_key(here), entity_key(there)}
-    return known and same and who == resident(memory.summary, _day(memory)) and names(new) ^ names(memory) <= places
+    return known and same and who == resident(memory.summary, day_of(memory)) and names(new) ^ names(memory) <= places
 
 
 _MONEY = frozenset(("円", "ドル", "ユーロ"))
@@ -184,7 +206,7 @@ _ANOTHER_ACT = re.compile(
 
 
 def _words_of(memory: Memory | NewMemory) -> frozenset[str]:
-    return content_words(memory.summary, _day(memory))
+    return content_words(memory.summary, day_of(memory))
 
 
 def _same_thing(one: Memory | NewMemory, other: Memory | NewMemory) -> bool:
@@ -194,10 +216,11 @@ def _same_thing(one: Memory | NewMemory, other: Memory | NewMemory) -> bool:
 
 def stated_by(memory: Memory | NewMemory) -> Stated:
     """What a memory commits itself to."""
-    return stated(memory.summary, _day(memory))
+    return stated(memory.summary, day_of(memory))
 
 
-def _day(memory: Memory | NewMemory) -> dt.date:
+def day_of(memory: Memory | NewMemory) -> dt.date:
+    """The local day that the days in its words are counted from."""
     return memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()
 
 

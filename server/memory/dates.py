@@ -50,13 +50,6 @@ class DateRange:
         """The day in the middle: the one meant by days that are `about`."""
         return self.first + (self.last - self.first) // 2
 
-    def instants(self, zone: dt.tzinfo) -> tuple[dt.datetime, dt.datetime]:
-        """From (inclusive) and before (exclusive), local midnights in `zone`."""
-        return (
-            dt.datetime.combine(self.first, dt.time(), zone),
-            dt.datetime.combine(self.last + dt.timedelta(days=1), dt.time(), zone),
-        )
-
     def days_away(self, day: dt.date) -> int:
         """0 for a day within; else how many days it lies outside."""
         return max((self.first - day).days, (day - self.last).days, 0)

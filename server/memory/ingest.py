@@ -18,16 +18,17 @@ from zoneinfo import ZoneInfo
 
 from server.engines.base import EmbeddingEngine, LlmEngine, LlmRequest, LlmText
 from server.errors import LlmError
-from server.memory.check import Problems, Said, check, is_correction, is_filler, opens_topic
-from server.memory.content import is_bare_value
+from server.memory.check import Problems, Said, check, is_correction, is_filler
 from server.memory.contradiction import Proposal
 from server.memory.dates import named_days
 from server.memory.keeper import Keeper
 from server.memory.leases import Clock, finish, holding
 from server.memory.prompts import Draft, SpokenExchange, read_summary, repair_request, summary_request
 from server.memory.quoting import quoted
+from server.memory.restating import PutRight, puts_right
 from server.memory.said_days import lasting
 from server.memory.segment import SegmentRecipe, closed_segments, recipe_for
+from server.memory.topic_words import topics_begin
 from server.storage import jobs, memories, segments, sessions
 from server.storage.database import Databases
 from server.storage.memory_records import Job, NewMemory, OpenExchange
@@ -113,7 +114,8 @@ class Ingestor:
             place for place in range(1, len(exchanges)) if _whose(exchanges[place]) != _whose(exchanges[place - 1])
         }
         said = [one.user.text for one in exchanges]
-        cut = await topics(said, self._embedding, self._segmenting, ended=ended, breaks=breaks)
+        language = Counter(one.user.language for one in exchanges).most_common(1)[0][0]
+        cut = await topics(said, self._embedding, self._segmenting, ended=ended, breaks=breaks, language=language)
         return [exchanges[part.start : part.stop] for part in cut]
 
     async def _take_in(self, job: Job, part: Sequence[OpenExchange], before: OpenExchange | None) -> bool:
@@ -171,15 +173,17 @@ async def topics(
     *,
     ended: bool,
     breaks: Collection[int] = (),
+    language: str = "",
 ) -> list[range]:
-    """`closed_segments` of what the user said, an utterance an exchange. Raises `EmbeddingError`.
+    """`closed_segments` of what the user said, an utterance an exchange. `language`: as `topics_begin` has it.
+
+    Raises `EmbeddingError`.
 
     The user's words alone: a robot's answers are alike whatever the topic.
     """
-    vectors = await embedding.embed_documents(said)
-    opened = {place for place, text in enumerate(said) if place and opens_topic(text)}
+    vectors = len(said) if recipe.drop is None else await embedding.embed_documents(said)
     light = {place for place, text in enumerate(said) if is_filler([text])}
-    return closed_segments(vectors, recipe, ended=ended, breaks={*breaks, *opened}, light=light)
+    return closed_segments(vectors, recipe, ended=ended, breaks={*breaks, *topics_begin(said, language)}, light=light)
 
 
 def _shown(exchange: OpenExchange) -> SpokenExchange:
@@ -245,7 +249,9 @@ def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, re
         visibility=last.visibility,
         source_turn_ids=tuple(sources),
     )
-    return Proposal(memory, any(is_correction(one.user.text) for one in about), recalled)
+    put_right = PutRight(last.text, _day(about[-1]), last.language) if draft.value_only else None
+    corrects = any(is_correction(one.user.text) for one in about)
+    return Proposal(memory, corrects, recalled, put_right=put_right)
 
 
 def _occurred_at(draft: Draft, last: OpenExchange) -> dt.datetime:
@@ -276,7 +282,7 @@ def _recalled(part: Sequence[OpenExchange]) -> tuple[str, ...]:
 
 def _told_before(one: OpenExchange, before: OpenExchange | None) -> tuple[str, ...]:
     """Memories that the robot told right before words that give a value and nothing else."""
-    if before is None or _whose(before) != _whose(one) or not is_bare_value(one.user.text):
+    if before is None or _whose(before) != _whose(one) or not puts_right(one.user.text):
         return ()
     return _recalled([before])
 

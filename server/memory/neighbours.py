@@ -5,16 +5,20 @@ Reads only; what is decided is carried out by the keeper, and by what rules in `
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
 
 from server.engines.base import EmbeddingEngine
 from server.errors import MemoryIndexError
 from server.events import Samples
-from server.memory.contradiction import Decision, KeepRecipe, Proposal, decide, names, says_no_more
+from server.memory.contradiction import Decision, KeepRecipe, Proposal, day_of, decide, names, says_no_more
+from server.memory.dates import named_days
 from server.memory.index.base import IndexFilter, MemoryIndex
 from server.memory.indexer import document_text, memory_text
+from server.memory.restating import PutRight, restated, with_words
 from server.storage import memories, memory_lookup
 from server.storage.database import Databases
 from server.storage.memory_records import Memory, MemoryFilter, NewMemory
@@ -74,7 +78,11 @@ class Neighbours:
         decision = decide(proposal, scored, self._recipe)
         replaced = next((one for one in candidates if one.memory_id in decision.supersedes), None)
         corrects = proposal.corrects or bool(proposal.told)
-        memory = _about_the_same(proposal.memory, replaced) if corrects and replaced else proposal.memory
+        memory = proposal.memory
+        if replaced and proposal.put_right and (anew := told_anew(memory, replaced, proposal.put_right)):
+            memory = anew
+        elif replaced and corrects:
+            memory = _about_the_same(memory, replaced)
         return Judged(memory, decision, tuple(candidates))
 
     async def _candidates(self, proposal: Proposal, vector: Samples) -> list[Memory]:
@@ -114,6 +122,44 @@ class Neighbours:
         except MemoryIndexError as error:
             _log.warning("vectors are made anew: %s", error.code)
             return {}
+
+
+def told_anew(new: NewMemory, replaced: Memory, said: PutRight) -> NewMemory | None:
+    """The older statement with the value that was put right, instead of the bare value; None where it has no such one.
+
+    Its sources are those of both: the words around the value were said then, the value now.
+    """
+    made = restated(replaced.summary, day_of(replaced), said)
+    if made is None:
+        return None
+    when, zone = replaced.occurred_at, replaced.zone
+    if made.days:
+        when, zone = _when(made.text, new, replaced), new.zone
+    return replace(
+        new,
+        topic=with_words(replaced.topic, made),
+        summary=made.text,
+        entities=tuple(dict.fromkeys(with_words(name, made) for name in replaced.entities)),
+        memory_type=replaced.memory_type,
+        occurred_at=when,
+        zone=zone,
+        language=replaced.language,
+        speakers=tuple(dict.fromkeys((*replaced.speakers, *new.speakers))),
+        confidence=replaced.confidence,
+        importance=max(replaced.importance, new.importance),
+        source_turn_ids=tuple(sorted({*replaced.source_turn_ids, *new.source_turn_ids})),
+    )
+
+
+def _when(text: str, new: NewMemory, replaced: Memory) -> dt.datetime:
+    """Noon of the day it names where that is over, else when it was put right: what its days are counted from."""
+    said_on = day_of(new)
+    days = {(one.first, one.last) for one in named_days(text, said_on)}
+    if replaced.memory_type == "episode" and len(days) == 1:
+        first, last = days.pop()
+        if first == last < said_on:
+            return dt.datetime.combine(first, dt.time(12), ZoneInfo(new.zone))
+    return new.occurred_at
 
 
 def _about_the_same(new: NewMemory, replaced: Memory) -> NewMemory:

@@ -67,10 +67,26 @@ class Quantity:
     unit: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A number where it stands in a text (NFKC): from `start` to `end` with what it counts, the number alone within."""
+
+    quantity: Quantity
+    start: int
+    end: int
+    number_start: int
+    number_end: int
+
+
 def quantities(text: str) -> frozenset[Quantity]:
     """Every number in `text`, digits, kanji numerals and English words alike."""
+    return frozenset(one.quantity for one in written(text))
+
+
+def written(text: str) -> tuple[Written, ...]:
+    """Every number in `text` and where it stands once that is NFKC, in order."""
     text = unicodedata.normalize("NFKC", text)
-    found: set[Quantity] = set()
+    found: list[Written] = []
     for match in _NUMERAL.finditer(text):
         number, unit = match["number"], match["unit"] or ""
         if not _counts(number, unit) or _NOT_COUNTED.match(text, match.start("number")):
@@ -78,13 +94,18 @@ def quantities(text: str) -> frozenset[Quantity]:
         value = _value(number) * _ENGLISH_LARGE.get((match["thousands"] or "").lower(), 1)
         if (match["thousands"] or "").lower() == "k":
             value *= 1000
-        found.add(Quantity(value, _unit(match["sign"] or unit)))
+        number_end = match.end("thousands" if match["thousands"] else "number")
+        end = match.end() if _unit(unit) else number_end
+        counted = Quantity(value, _unit(match["sign"] or unit))
+        found.append(Written(counted, match.start(), end, match.start("number"), number_end))
     for match in _ENGLISH_NUMERAL.finditer(text):
         words = [word for word in re.split(r"[\s-]+", match["words"].lower()) if word != "and"]
         # "one" alone is a pronoun more often than a number, and "30 thousand" was read above.
         if words != ["one"] and not (words[0] in _ENGLISH_LARGE and re.search(r"\d\s?$", text[: match.start()])):
-            found.add(Quantity(_english_value(words), _unit(match["unit"] or "")))
-    return frozenset(found)
+            counted = Quantity(_english_value(words), _unit(match["unit"] or ""))
+            end = match.end() if counted.unit else match.end("words")
+            found.append(Written(counted, match.start(), end, match.start(), match.end("words")))
+    return tuple(sorted(found, key=lambda one: (one.start, one.end)))
 
 
 def without_quantities(text: str) -> str:

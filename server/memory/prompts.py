@@ -54,6 +54,8 @@ class Draft:
     summary: str
     entities: tuple[str, ...]
     importance: int
+    value_only: bool = False
+    """Its words give a value or a name, and what that is of is elsewhere: in a question, or in an older memory."""
 
 
 @dataclass(frozen=True, slots=True)

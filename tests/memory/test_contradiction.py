@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -21,6 +22,7 @@ from server.storage.memory_records import Memory, NewMemory
 
 pytestmark = pytest.mark.unit
 RECIPE = KeepRecipe("test", duplicate=0.9, same_matter=0.7, corrected=0.5)
+NAMES_OF_FIELDS = [one.name for one in dataclasses.fields(NewMemory)]
 NOON = dt.datetime(2026, 11, 30, 3, tzinfo=dt.UTC)
 
 
@@ -48,7 +50,7 @@ def new(summary: str, *entities: str, turn: int = 100, **changes: Any) -> NewMem
 def old(number: int, summary: str, *entities: str, **changes: Any) -> Memory:
     written = new(summary, *entities, turn=number, **changes)
     return Memory(
-        **{name: getattr(written, name) for name in written.__slots__ if name != "memory_id"},
+        **{name: getattr(written, name) for name in NAMES_OF_FIELDS if name != "memory_id"},
         memory_id=name_of(number),
         status="active",
         superseded_by=None,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -99,13 +98,6 @@ def test_a_month_that_comes_soon_may_be_the_last_one_or_the_next() -> None:
 
 def test_the_words_that_named_the_days_are_told() -> None:
     assert [one.said for one in named_days("去年の夏と昨日", WEDNESDAY)] == ["去年の夏", "昨日"]
-
-
-def test_a_range_ends_before_the_midnight_after_its_last_day_where_it_was_asked() -> None:
-    tokyo = ZoneInfo("Asia/Tokyo")
-    since, before = DateRange(WEDNESDAY, WEDNESDAY, "").instants(tokyo)
-    assert since == dt.datetime(2026, 11, 24, 15, tzinfo=dt.UTC)
-    assert before - since == dt.timedelta(days=1)
 
 
 def test_days_outside_are_counted_from_the_nearer_end() -> None:

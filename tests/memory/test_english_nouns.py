@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from server.memory.nouns import nouns
-from server.memory.quoting import tells
+from server.memory.telling import tells
 
 pytestmark = pytest.mark.unit
 MONDAY = dt.date(2026, 11, 30)

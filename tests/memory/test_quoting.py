@@ -8,7 +8,8 @@ import pytest
 
 from server.memory.nouns import nouns
 from server.memory.prompts import SpokenExchange
-from server.memory.quoting import quoted, tells
+from server.memory.quoting import quoted
+from server.memory.telling import tells
 
 pytestmark = pytest.mark.unit
 MONDAY = dt.date(2026, 11, 30)
@@ -94,7 +95,7 @@ def test_a_correction_stays_with_what_it_corrects() -> None:
     assert draft.about == (0, 1)
     # Even a question, which tells nothing by itself.
     (corrected,) = quoted(said("自転車はいくらだったっけ", "違う、四万円"), "ja")
-    assert corrected.summary == "自転車はいくらだったっけ。違う、四万円。"
+    assert corrected.summary == "自転車は四万円。"
 
 
 def test_a_bare_number_is_kept_as_the_answer_it_is() -> None:

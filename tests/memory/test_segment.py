@@ -1,4 +1,4 @@
-"""Topics are cut where neighbouring exchanges stop being alike; windows of a fixed size for comparison."""
+"""Topics are cut where neighbouring exchanges stop being alike, or where the words say so."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from server.memory.segment import (
     NARROW_COSINES,
     WIDE_COSINES,
     SegmentRecipe,
-    boundary_score,
     closed_segments,
-    fixed_windows,
     recipe_for,
 )
 
@@ -81,30 +79,6 @@ def test_each_kind_of_model_has_its_recipe() -> None:
     assert recipe_for("Qwen3-Embedding-0.6B") is WIDE_COSINES
 
 
-def test_fixed_windows() -> None:
-    assert [(part.start, part.stop) for part in fixed_windows(8, 6)] == [(0, 6), (6, 8)]
-
-
-@pytest.mark.parametrize(
-    ("found", "right", "tolerance", "expected"),
-    [
-        ([], [], 0, (1.0, 1.0, 1.0)),
-        ([2, 4], [2, 4], 0, (1.0, 1.0, 1.0)),
-        ([0, 2], [2], 0, (1.0, 1.0, 1.0)),
-        ([2, 3], [2], 0, (0.5, 1.0, 2 / 3)),
-        ([3], [2, 6], 0, (0.0, 0.0, 0.0)),
-        ([3], [2, 6], 1, (1.0, 0.5, 2 / 3)),
-        ([2, 3], [2], 1, (0.5, 1.0, 2 / 3)),
-        ([], [2], 0, (0.0, 0.0, 0.0)),
-        ([2], [], 0, (0.0, 0.0, 0.0)),
-    ],
-)
-def test_boundaries_are_scored(
-    found: list[int], right: list[int], tolerance: int, expected: tuple[float, float, float]
-) -> None:
-    assert boundary_score(found, right, tolerance=tolerance) == pytest.approx(expected)
-
-
 def test_what_has_no_topic_goes_with_what_was_said_before_and_hides_nothing() -> None:
     vectors = topics(*"aaxabb")
     cuts = closed_segments(vectors, RECIPE, ended=True, light={2})
@@ -114,3 +88,11 @@ def test_what_has_no_topic_goes_with_what_was_said_before_and_hides_nothing() ->
     assert [(part.start, part.stop) for part in cuts] == [(0, 2), (2, 5)]
     everything = closed_segments(topics(*"xyzxyzxy"), RECIPE, ended=True, light=range(8))
     assert [(part.start, part.stop) for part in everything] == [(0, 6), (6, 8)]
+
+
+def test_where_likeness_tells_nothing_only_breaks_and_length_count() -> None:
+    assert recipe_for("multilingual-e5-small-q4").drop is None
+    cuts = closed_segments(9, NARROW_COSINES, ended=True, breaks={2}, light={4})
+    assert [(part.start, part.stop) for part in cuts] == [(0, 2), (2, 8), (8, 9)]
+    assert closed_segments(topics(*"aabb"), NARROW_COSINES, ended=False) == []
+    assert closed_segments(0, NARROW_COSINES, ended=True) == []

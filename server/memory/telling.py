@@ -1,0 +1,182 @@
+"""Whether an utterance tells something that may matter later, rather than asks, orders, plays or exclaims.
+
+Pure, by the look of the words, Japanese and English; of other languages only the length tells. Knows no conversation:
+what an answer answers is `bare_answers.py`'s matter.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from server.memory.check import is_correction, is_filler
+from server.memory.dates import named_days
+from server.memory.english_words import VERBS
+from server.memory.nouns import is_said_of, nouns
+from server.memory.numbers import quantities
+from server.storage.words import fold
+
+_TITLE = re.compile(r"\b(Mrs?|Dr)\.")
+_NO_STOP = "\ue000"
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ÿ]{2,}|\bI\b")
+_TOLD_BEFORE_ASKING = re.compile(r"(けど|から|ので|(?<=だ)し)、(?=.{4,})")
+_SENTENCE = re.compile(r"[^。!?！？.]+(?:[。!?！？]+|\.(?!\d)|$|\.)|[.]")
+
+_REMEMBER = re.compile(
+    r"覚えて(?!る|い(?:る|ま|た|な)|ま|た|な|くれ(?:た|て))|覚えと[いけ]|忘れないで(?!いる|いた|る|た)|メモして(?!る|い|た)|メモっと"
+    r"|\bremember\b|\bdon't forget\b|\bnote that\b",
+    re.IGNORECASE,
+)
+_REMEMBERED = re.compile(
+    r"\b(?:(?:do|did|don't|didn't|if|(?:can|could|will|would)(?!\s+you\s+(?:please\s+)?remember\s+(?:that|this|to)\b))"
+    r"\s+(?:you|i|we)|i|we|he|she|they|can't|cannot|don't|didn't|not|never)\s+(?:(?:still|even|really|always|not)\s+)*"
+    r"remember\b|\bremember\s+(?:how|what|when|where|who|which|why|if)\b",
+    re.IGNORECASE,
+)
+"""Whether one does is told or asked, and nobody is to."""
+_QUESTION = re.compile(
+    r"[?？]\s*$"
+    r"|(?:覚えて|(?:、|って|か)知って)い?る[。!]?$|っけ、[^、]{1,8}$"
+    r"|(?:かな[あぁー]?|かしら|っけ|だろう[ね]?|でしょうか|ますか|ですか|たか|のか|んだい|教えて)[。!]?$"
+    r"|(?:何|なに|なんの|なんで|誰|だれ|どこ|どう(?!し?ても)|どんな|どれ|どっち|いつ(?!も)|いくつ|いくら|なぜ)[^、]*"
+    r"(?:の|と思う|んだ|か|い|にした|は|がいい)[。]?$"
+    r"|^(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may"
+    r"|have you|has)\b(?!\s+(?:a|an)\s+(?:day|week|night))[^,.!]*$",
+    re.IGNORECASE,
+)
+_COMMAND = re.compile(
+    r"(?:(?:向い|うなずい|頷い|笑っ|歌っ|止め|とめ|下げ|上げ|つけ|消し|教え|言っ|聞かせ|踊っ|鳴らし|数え|起き|黙っ|見|話し"
+    r"|待っ|来|手伝っ|お願いし)(?:て|で)(?:よ|ね|くれ|ください|ちょうだい|ほしい|くれない)?|しよう(?:か|よ|ぜ)?|やろう(?:よ|か)?"
+    r"|してね|しなさい|やめて|といて|おねがい|お願い|てもいい|ていい|るなよ)[。!！]?$"
+    r"|^(?:please\s+|now\s+|okay\s+|and\s+)*(?:tell|turn|look|nod|sing|stop|show|play|let's|please|go|come|dance|wait|repeat"
+    r"|give me|set|read|say|shake|move|smile|laugh|listen|try|don't tell|be quiet|hurry|keep)\b",
+    re.IGNORECASE,
+)
+_EXCLAMATION = re.compile(
+    r"(?:なあ|なぁ|なー|わあ|だねえ|だねぇ)[。!！]*$|^(?:what an?|how)\s+\w+[.!]*$", re.IGNORECASE
+)
+_LONG_ENOUGH = 16
+"""Characters of Japanese: a longer te-form tells a story rather than gives an order."""
+_STATEMENT = 8
+"""Characters of Japanese: a number in fewer is an answer or a sum."""
+
+PREFERENCE = re.compile(
+    r"好き|大好き|嫌い|きらい|苦手|目がない|お気に入り|にかぎる|だめなん|ダメなん|だめなの|に限る|のほうがいい|派なん"
+    r"|\b(?:love|loves|hate|hates|can't stand|favou?rite|prefer|prefers|dislikes?|likes?|don't like|doesn't like"
+    r"|enjoys?|can't bear|fond of|not a fan)\b",
+    re.IGNORECASE,
+)
+DECISION = re.compile(
+    r"ことに(?:した|する|決め|なった|してる|しよう)|と?決め(?:た|て)|決まった|決まり|にしよう|つもり|やめ(?:た|る)ことに|予定にし"
+    r"|するって決|に頼むこと"
+    r"|\b(?:decided|settled on|we'll|i'll|going to|plan to|planning to|agreed|chose|made up my mind)\b",
+    re.IGNORECASE,
+)
+_TELLING_ENGLISH = re.compile(
+    r"\b(?:i|i'm|i've|i'll|i'd|my|we|we're|we've|our|he|he's|she|she's|his|her|they|their|there's|the|a)\b",
+    re.IGNORECASE,
+)
+_SAYS_NOTHING = (
+    "i i'm i've i'll i'd my me mine we we're we've us our you your he he's she she's his her him they they're their"
+    " them it it's its that that's this these those there there's here the a an is are was were be been am do does"
+    " did don't doesn't didn't have has had not no yes and or but so then than as at in on to of for with from by"
+    " about just too also really very much more most quite pretty well okay oh ah hmm hi hello hey phew guess think"
+    " know mean sure maybe idea say looks look looking forward good great nice bad hard harder thing things lot bit"
+    " way day what how all some any yet still though anyway again now later see get got let's can can't will would"
+    " could should if when because like home back tired wait talk"
+)
+_EMPTY_ENGLISH = frozenset(_SAYS_NOTHING.split())
+
+
+def tells(text: str, on: dt.date, language: str) -> bool:
+    """Whether an utterance tells something that may matter later. `language`: ISO 639-1."""
+    if is_filler([text]):
+        return False
+    if _is_to_be_kept(_plain(text)):
+        return True
+    return any(_sentence_tells(sentence, on, language) for sentence in sentences(text))
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence is a question, or asks to be told, and nothing else."""
+    plain = _plain(sentence)
+    return bool(_QUESTION.search(plain)) and not _is_to_be_kept(plain) and not _TOLD_BEFORE_ASKING.search(plain)
+
+
+def only_asks(text: str) -> bool:
+    """Whether there is nothing but questions in `text`."""
+    found = list(sentences(text))
+    return bool(found) and all(map(asks, found))
+
+
+def orders(text: str) -> bool:
+    """Whether the robot is told to do something, or a game is begun."""
+    return bool(_COMMAND.search(_plain(text)))
+
+
+def without_its_question(sentence: str) -> str:
+    """A sentence that tells and then asks, without what it asks: 猫を飼うけど、名前はどうしよう is 猫を飼う。"""
+    match = _TOLD_BEFORE_ASKING.search(sentence)
+    if match is None or not _QUESTION.search(_plain(sentence)) or _is_to_be_kept(_plain(sentence)):
+        return sentence
+    told = sentence[: match.start()]
+    return (told[:-1] + "だ" if match[1] == "ので" and told.endswith("な") else told) + "。"
+
+
+def exact(text: str, on: dt.date) -> bool:
+    """Whether it names a number, or another day than the one it is said on."""
+    return bool(quantities(text)) or any((one.first, one.last) != (on, on) for one in named_days(text, on))
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of `text` with their marks, as they stand; the full stop of a title ends none."""
+    for match in _SENTENCE.finditer(_TITLE.sub(lambda title: title[1] + _NO_STOP, text)):
+        if match[0].strip():
+            yield match[0].strip().replace(_NO_STOP, ".")
+
+
+def written_in(text: str) -> Literal["ja", "latin"] | None:
+    """The script an utterance is in; None where it is a word or two that fit anywhere."""
+    if _JAPANESE.search(text):
+        return "ja"
+    return "latin" if len(_LATIN_WORD.findall(text)) >= 2 else None
+
+
+def _is_to_be_kept(plain: str) -> bool:
+    return bool(_REMEMBER.search(_REMEMBERED.sub(" ", plain)))
+
+
+def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
+    plain = _plain(text)
+    if asks(text):
+        return False
+    is_exact = exact(plain, on)
+    if is_correction(plain):
+        return True
+    if language == "en":
+        if _COMMAND.search(plain):
+            return False
+        content = [word for word in re.findall(r"[a-z0-9][a-z0-9'-]*", plain) if word not in _EMPTY_ENGLISH]
+        # Anna is 12; school starts at eight.
+        told = _TELLING_ENGLISH.search(plain) or is_said_of(text.strip())
+        dated = is_exact and any(word in VERBS for word in plain.split()[1:3])
+        return bool(told or dated) and (len(content) >= 2 or (is_exact and bool(content)))
+    if language != "ja":
+        return len(plain.split()) >= 4 or len(plain) >= _LONG_ENOUGH
+    if _COMMAND.search(plain) and (len(plain) < _LONG_ENOUGH and not is_exact):
+        return False
+    if PREFERENCE.search(plain) or DECISION.search(plain):
+        return True
+    found = nouns(plain, on)
+    # A word alone is an answer or a move in a game.
+    bare = len(found) == 1 and len(plain) <= len(found[0]) + 2
+    if _EXCLAMATION.search(plain) and not is_exact:
+        return False
+    return (bool(found) and not bare) or (is_exact and len(plain) >= _STATEMENT)
+
+
+def _plain(text: str) -> str:
+    return fold(text).strip().replace("’", "'")
