@@ -76,16 +76,6 @@ async def newest_exchanges(db: AsyncSession, session_id: str, limit: int) -> tup
     return exchanges, rows[0].total if rows else 0
 
 
-async def count_searches(db: AsyncSession) -> tuple[int, int]:
-    """In how many turns memory was searched, and in how many of them no memory was found; forgotten turns left out."""
-    turn = TurnRow
-    searched = func.json_extract(col(turn.memory), "$.searched") == 1
-    found_none = func.json_array_length(col(turn.memory), "$.memory_ids") == 0
-    counting = select(func.count(), func.sum(found_none)).where(col(turn.memory).is_not(None), searched)
-    total, without = (await db.exec(counting)).one()
-    return total, int(without or 0)
-
-
 async def turns_that_forgot(db: AsyncSession, tool: str) -> list[int]:
     """Turns in which `tool` forgot something and whose own words are still there, as after a kill in between."""
     robot = SourceTurnRow

@@ -19,19 +19,6 @@ from server.storage.records import Session, record
 from server.storage.session_tables import SessionCloseReason, SessionRow
 
 
-async def find_open_session(
-    db: AsyncSession, channel_id: str, *, now: dt.datetime, idle_close: dt.timedelta, label: str | None = None
-) -> Session | None:
-    """The open session that words said `now` belong to, or None when a new one would be opened.
-
-    `label`: the device's own name for it, or the session id it was given before; None: whichever is open.
-    """
-    row = await _open_row(db, channel_id)
-    if row is None or _ending(row, now, idle_close, label) is not None:
-        return None
-    return record(Session, row)
-
-
 async def open_session(
     db: AsyncSession,
     *,

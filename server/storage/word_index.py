@@ -6,7 +6,7 @@ as quoted words, so no text can be its syntax.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -15,12 +15,10 @@ from sqlalchemy import (
     Integer,
     TableClause,
     Text,
-    and_,
     column,
     delete,
     insert,
     literal_column,
-    or_,
     select,
     table,
     text,
@@ -30,12 +28,11 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage.memory_records import MemoryFilter, MemoryHit, SourceFilter, SourceHit
 from server.storage.narrowing import memory_conditions, source_conditions
-from server.storage.recall_tables import WORD_TABLES, RecallItemRow, RecallSourceRow
+from server.storage.recall_tables import WORD_TABLES, RecallItemRow
 from server.storage.session_tables import SourceTurnRow, TurnRow
 from server.storage.sqlite import not_by_index
 from server.storage.words import Term, entity_key, query_terms, tokens
 
-_PAGE = 1000
 _WordTable = Literal["recall_words", "source_words"]
 
 
@@ -116,27 +113,6 @@ async def is_mentioned(db: AsyncSession, names: Collection[str], wanted: MemoryF
     return (await db.exec(found)).first() is not None  # type: ignore[call-overload]
 
 
-async def reindex(db: AsyncSession) -> tuple[int, int]:
-    """Make both word indexes anew from the rows; how many memories and source turns are in them.
-
-    What was forgotten stays out: also turns whose words are still in the log, but of whose memories none is left.
-    """
-    for name in WORD_TABLES:
-        await db.exec(delete(_words(name)))
-    memories: Any = select(
-        col(RecallItemRow.item_id), col(RecallItemRow.topic), col(RecallItemRow.summary), col(RecallItemRow.entities)
-    ).where(col(RecallItemRow.status) != "forgotten")
-    sources: Any = select(col(SourceTurnRow.source_turn_id), col(SourceTurnRow.text)).where(_remembered())
-    counts = [0, 0]
-    async for rows in _pages(db, memories, col(RecallItemRow.item_id)):
-        await _write(db, "recall_words", [(row[0], memory_body(row[1], row[2], row[3])) for row in rows])
-        counts[0] += len(rows)
-    async for rows in _pages(db, sources, col(SourceTurnRow.source_turn_id)):
-        await _write(db, "source_words", [(row[0], row[1]) for row in rows])
-        counts[1] += len(rows)
-    return counts[0], counts[1]
-
-
 def memory_body(topic: str, summary: str, entities: Sequence[str]) -> str:
     """The text whose words find a memory. A name that the topic or summary says already does not count twice."""
     said = f"{topic}\n{summary}"
@@ -169,27 +145,6 @@ _REPLACE = {name: insert(_words(name)).prefix_with("OR REPLACE") for name in WOR
 
 def _score(name: _WordTable) -> ColumnElement[float]:
     return literal_column(f"-bm25({name})", Float)
-
-
-def _remembered() -> ColumnElement[bool]:
-    source, item = RecallSourceRow, RecallItemRow
-    memories = (
-        select(col(item.memory_id))
-        .join(source, col(source.memory_id) == col(item.memory_id))
-        .where(col(source.source_turn_id) == col(SourceTurnRow.source_turn_id))
-    )
-    return and_(
-        col(SourceTurnRow.text) != "",
-        or_(~memories.exists(), memories.where(col(item.status) != "forgotten").exists()),
-    )
-
-
-async def _pages(db: AsyncSession, wanted: Any, key: Any) -> AsyncIterator[Sequence[Any]]:
-    """The rows of `wanted`, whose first column is the unique `key`, by a thousand at a time."""
-    after = -1
-    while rows := (await db.exec(wanted.where(key > after).order_by(key).limit(_PAGE))).all():
-        yield rows
-        after = rows[-1][0]
 
 
 async def _write(db: AsyncSession, name: _WordTable, texts: Sequence[tuple[int, str]]) -> None:

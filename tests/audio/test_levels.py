@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from server.audio.levels import active_rms, fade_edges, to_pcm16, trim_silence
+from server.audio.levels import fade_edges, to_pcm16, trim_silence
 
 pytestmark = pytest.mark.unit
 
@@ -32,11 +32,6 @@ def test_nothing_is_invented_at_tight_ends() -> None:
 @pytest.mark.parametrize("samples", [np.zeros(0, np.int16), np.zeros(5_000, np.int16)])
 def test_silence_alone_becomes_nothing(samples: np.ndarray) -> None:
     assert len(trim_silence(samples, RATE_HZ, keep_before_seconds=1, keep_after_seconds=1, level=0.01)) == 0
-    assert active_rms(samples, RATE_HZ) == 0.0
-
-
-def test_rms_counts_only_what_sounds() -> None:
-    assert active_rms(speech(1.0, 0.5, 1.0, level=16_384), RATE_HZ) == pytest.approx(0.5)
 
 
 def test_faded_edges_reach_zero_and_leave_the_middle() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from server.storage import forgetting
 from server.storage.database import Databases
-from server.storage.exchanges import count_searches, newest_exchanges, turns_that_forgot
+from server.storage.exchanges import newest_exchanges, turns_that_forgot
 from server.storage.turns import add_user_turn, fail_turn, finish_turn
 from tests.storage.house import NOW, make_session, make_turn, robot_words, user_words
 
@@ -41,18 +41,6 @@ async def test_forgotten_and_failed_exchanges_are_not_shown_again(databases: Dat
     assert [(one.user_text, one.robot_text) for one in recent] == [("質問1", "答え1"), ("質問3", "答え3")]
     assert total == of_all == 2
     assert [one.user_text for one in last] == ["質問3"]
-
-
-async def test_searches_are_counted_and_those_that_found_nothing(databases: Databases) -> None:
-    session_id = await make_session(databases)
-    async with databases.world(write=False) as db:
-        assert await count_searches(db) == (0, 0)
-    await exchange(databases, 1, session_id, memory={"searched": True, "memory_ids": ["mem_1"], "source_checked": True})
-    await exchange(databases, 2, session_id, memory={"searched": True, "memory_ids": [], "source_checked": False})
-    await exchange(databases, 3, session_id, memory={"searched": False, "memory_ids": [], "source_checked": False})
-    await exchange(databases, 4, session_id)
-    async with databases.world(write=False) as db:
-        assert await count_searches(db) == (2, 1)
 
 
 async def test_turns_that_forgot_are_found_until_they_are_blank(databases: Databases) -> None:

@@ -14,7 +14,6 @@ from server.storage.records import Session
 from server.storage.sessions import (
     close_idle_sessions,
     close_session,
-    find_open_session,
     get_session,
     open_session,
     touch_session,
@@ -98,21 +97,6 @@ async def test_channels_do_not_share_conversations(databases: Databases) -> None
     second = await speak(databases, 0, "b", channel="stackchan:kitchen")
     assert (await stored(databases, first)).closed_at is None
     assert first.session_id != second.session_id
-
-
-async def test_find_tells_without_changing(databases: Databases) -> None:
-    first = await speak(databases, 0, "a")
-    async with databases.world(write=False) as db:
-
-        async def find(minutes: float, label: str | None) -> str | None:
-            found = await find_open_session(db, CHANNEL, label=label, now=after(minutes), idle_close=TEN_MINUTES)
-            return found.session_id if found else None
-
-        assert await find(1, None) == first.session_id
-        assert await find(1, "a") == first.session_id
-        assert await find(1, "b") is None
-        assert await find(10, None) is None
-    assert await stored(databases, first) == first
 
 
 async def test_touch_starts_the_idle_time_again_and_never_turns_back(databases: Databases) -> None:

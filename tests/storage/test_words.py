@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from sqlalchemy import insert
@@ -235,17 +235,6 @@ async def test_source_turns_narrow_by_time_channel_and_session(databases: Databa
         assert await found(said_from=NOW.replace(hour=13)) == []
 
 
-async def test_reindexing_finds_the_same(databases: Databases) -> None:
-    await exchange(databases, 1, "富士通のPCを買った")
-    await remember(databases, 1, source_turn_ids=(10,))
-    async with databases.world() as db:
-        before = await word_index.search_memories(db, "富士通", EVERYONE, limit=9)
-        assert await word_index.reindex(db) == (1, 2)
-        assert await word_index.search_memories(db, "富士通", EVERYONE, limit=9) == before
-        turns = await word_index.search_source_turns(db, "富士通", SAID_TO_ALL, limit=9)
-    assert [hit.source_turn_id for hit in turns] == [10]
-
-
 async def test_twenty_thousand_memories(databases: Databases, capsys: pytest.CaptureFixture[str]) -> None:
     nouns = ["富士通", "京都", "黒猫", "散歩", "誕生日", "会議", "寿司", "映画", "電車", "天気"]
     await make_session(databases)
@@ -256,7 +245,7 @@ async def test_twenty_thousand_memories(databases: Databases, capsys: pytest.Cap
             row = new_memory(
                 number, f"{first}と{second}の話。{number}回目。", occurred_at=NOW.replace(month=1 + number % 12, day=1)
             )
-            values = {name: getattr(row, name) for name in row.__slots__ if name != "source_turn_ids"}
+            values = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "source_turn_ids"}
             rows.append(
                 values
                 | {"item_id": number + 1, "entities": [first], "speakers": [], "status": "active", "revision": 1}
