@@ -22,7 +22,7 @@ Confidence = Literal["said", "inferred"]
 IndexState = Literal["pending", "indexed", "failed"]
 JobKind = Literal["ingest", "index", "unindex", "scrub"]
 JobState = Literal["queued", "running", "parked"]
-SegmentResult = Literal["memories", "filler", "failed", "forgotten"]
+SegmentResult = Literal["memories", "filler", "forgotten"]
 
 WORD_TABLES = ("recall_words", "source_words")
 """The virtual tables; FTS5 keeps its own tables behind each, named `<table>_<part>`."""

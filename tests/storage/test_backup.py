@@ -237,7 +237,7 @@ def other_content(members: Members) -> Members:
 
 def newer_database(members: Members) -> Members:
     info, content = members[1]
-    changed = content.replace(b"session_0003", b"session_9999")
+    changed = content.replace(b"session_0004", b"session_9999")
     files = json.loads(members[0][1])["files"]
     files[0]["sha256"] = hashlib.sha256(changed).hexdigest()
     return [manifest_with(members, files=files)[0], (info, changed), *members[2:]]

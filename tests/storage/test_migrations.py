@@ -12,21 +12,22 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, inspect
 
 from server.errors import StorageError
-from server.storage import jobs, migrate, sqlite
+from server.storage import jobs, memory_lookup, migrate, segments, sqlite
 from server.storage.database import Databases
 from server.storage.devices import get_device
 from server.storage.ids import IdAllocator
-from server.storage.memory_records import SourceFilter
+from server.storage.memory_records import MemoryFilter, SourceFilter
 from server.storage.persisted import PERSISTED, TRANSIENT
 from server.storage.server_tables import ServerTable
 from server.storage.session_tables import SessionTable
 from server.storage.turns import find_turn_by_key, get_trace, get_turn, recent_source_turns
-from server.storage.word_index import search_source_turns
+from server.storage.word_index import search_memories, search_source_turns
 from tests.storage.house import CHANNEL, make_session, make_turn
 
 pytestmark = pytest.mark.integration
 
 SCHEMAS = Path(__file__).parent / "schemas"
+SESSIONS_0003 = ("01KB9ZZZZZZZZZZZZZZZZZZZZZ", "01KBB000000000000000000000")
 TREES: dict[migrate.Tree, MetaData] = {"server": ServerTable.metadata, "session": SessionTable.metadata}
 
 
@@ -154,6 +155,23 @@ async def test_second_session_schema_opens_with_its_keys(tmp_path: Path) -> None
         turn = await find_turn_by_key(db, CHANNEL, "8e03978e-40d5-43dd-bc93-6894a57f9324")
     assert turn is not None
     assert (turn.turn_id, turn.request_digest, turn.transcript) == (41, "ab" * 32, "左を見て")
+
+
+async def test_third_session_schema_opens_with_its_memories_and_what_failed_is_open_again(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0002", "session_0003")
+    async with await Databases.open(tmp_path, "home") as databases, databases.world(write=False) as db:
+        counted = await memory_lookup.counts(db)
+        taken_in = [await segments.segments_of(db, session_id) for session_id in SESSIONS_0003]
+        waiting = [len(await segments.open_exchanges(db, session_id)) for session_id in SESSIONS_0003]
+        everyone = MemoryFilter("stackchan", None)
+        found = await search_memories(db, "富士通", everyone, limit=9)
+    assert counted.segments == {"memories": 1, "filler": 1}
+    assert [[(one.segment_id, one.result) for one in some] for some in taken_in] == [
+        [(1, "memories"), (2, "filler")],
+        [],
+    ]
+    assert waiting == [0, 1]
+    assert [hit.memory_id for hit in found] == ["mem_01KBB00000000000000000000A"]
 
 
 async def test_words_said_before_there_was_an_index_are_found(tmp_path: Path) -> None:
