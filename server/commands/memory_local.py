@@ -168,7 +168,12 @@ async def _open(settings: Settings, terminal: Terminal, meaning: Meaning, stack:
     stack.push_async_callback(databases.close)
     embedding = await _embedding(settings, persona, terminal, meaning, stack)
     missing = embedding.error if isinstance(embedding, NoEmbedding) else None
-    keeper = Keeper(databases, None, embedding, clock=_now, on_forgotten=_copies(settings))
+
+    async def forget_old_indexes(_: Forgetting) -> None:
+        await access.forget_old()
+
+    copies = (_remove_recordings(settings), forget_old_indexes)
+    keeper = Keeper(databases, None, embedding, clock=_now, on_forgotten=copies)
     indexer = Indexer(databases, None, embedding, clock=_now)
     recall = Recall(partial(databases.world, write=False), None, embedding)
 
@@ -176,7 +181,8 @@ async def _open(settings: Settings, terminal: Terminal, meaning: Meaning, stack:
         keeper.index = indexer.index = index
         recall.index = index if meaning == "wanted" else None
 
-    access = IndexAccess(lambda: _closed_index(settings, embedding.fingerprint), indexer, use)
+    folder = _index_folder(settings)
+    access = IndexAccess(lambda: _closed_index(settings, embedding.fingerprint), indexer, use, folder)
     stack.push_async_callback(access.close)
     # A rebuild opens it by itself, whatever is in it.
     if missing is None and meaning != "needed":
@@ -192,7 +198,7 @@ async def _open(settings: Settings, terminal: Terminal, meaning: Meaning, stack:
         clock=_now,
         zone=ZoneInfo(persona.zone),
         index_kind=settings.memory.index_kind,
-        index_folder=None if settings.memory.index_kind == "server" else _index_folder(settings),
+        index_folder=None if settings.memory.index_kind == "server" else folder,
         index_problem=lambda: missing or access.problem,
     )
     stack.push_async_callback(owner.close)
@@ -234,9 +240,7 @@ async def _embedding(
     return engine
 
 
-def _copies(settings: Settings) -> list[Callable[[Forgetting], Coroutine[Any, Any, None]]]:
-    """Who else keeps something of a turn: the recordings, and indexes that were moved aside."""
-    from server.memory.index.folder import remove_moved_aside
+def _remove_recordings(settings: Settings) -> Callable[[Forgetting], Coroutine[Any, Any, None]]:
     from server.storage.failed_audio import FailedAudioStore
     from server.storage.speech import SpeechStore
 
@@ -247,10 +251,7 @@ def _copies(settings: Settings) -> list[Callable[[Forgetting], Coroutine[Any, An
         await speech.remove(reached.turn_ids)
         await failed_audio.remove(reached.turn_ids)
 
-    async def remove_indexes(_: Forgetting) -> None:
-        await asyncio.to_thread(remove_moved_aside, _index_folder(settings))
-
-    return [remove, remove_indexes]
+    return remove
 
 
 class NoEmbedding:

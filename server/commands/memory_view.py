@@ -189,10 +189,8 @@ def when(value: Answer, key: str, form: str) -> str:
 
 
 def _searches(status: Answer) -> str:
-    return (
-        f"{_count(status.get('searches'))} ({_count(status.get('misses_corrected'))} corrected afterwards / あとで訂正); "
-        "without forgotten turns / 忘れた会話は除く"
-    )
+    corrected = f"{_count(status.get('misses_corrected'))} corrected afterwards / あとで訂正"
+    return f"{_count(status.get('searches'))} ({corrected}); without forgotten turns / 忘れた会話は除く"
 
 
 def _recommendation(memories: Answer, index: Answer) -> str:

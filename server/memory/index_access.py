@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from server.config_sections import LOCAL_MEMORIES
-from server.errors import BusyError, MemoryIndexError
+from server.errors import BusyError, IndexMismatch, MemoryIndexError
 from server.memory.index.base import MemoryIndex
+from server.memory.index.folder import remove_moved_aside, remove_unused
 from server.memory.indexer import Indexer, Progress
 
 MakeIndex = Callable[[], MemoryIndex]
@@ -26,11 +28,14 @@ _log = logging.getLogger(__name__)
 
 
 class IndexAccess:
-    """Owns the index. `problem`: why it cannot be used now; None when it can."""
+    """Owns the index. `problem`: why it cannot be used now; None when it can. `folder`: of an index on this machine,
+    which is another backend's or model's when the index in use is not in it.
+    """
 
-    def __init__(self, make: MakeIndex, indexer: Indexer, use: UseIndex) -> None:
+    def __init__(self, make: MakeIndex, indexer: Indexer, use: UseIndex, folder: Path) -> None:
         self.problem: MemoryIndexError | None = None
         self._make = make
+        self._folder = folder
         self._indexer = indexer
         self._use = use
         self._index: MemoryIndex | None = None
@@ -52,6 +57,7 @@ class IndexAccess:
                 return False
             self._take(index)
         try:
+            complete = False
             if report.rebuild_needed:
                 queued = await self._indexer.queue_all()
                 if queued:
@@ -61,6 +67,11 @@ class IndexAccess:
                 if not report.ended_cleanly or queued or removed:
                     why = "differs from the memories" if report.ended_cleanly else "was not closed"
                     _log.warning("the memory index %s: %d memories wait, %d were removed", why, queued, removed)
+                complete = not queued
+            else:
+                complete = True
+            if complete:
+                await self._drop_old()
         except MemoryIndexError as error:
             # It is open and can be searched; what is missing in it is seen at the next start.
             _log.error("the memory index could not be compared with the memories: %s", error.code)
@@ -113,9 +124,41 @@ class IndexAccess:
                     index = self._make()
                     await index.open(discard=True)
                     self._take(index)
-            return await self._indexer.rebuild(progress)
+            count = await self._indexer.rebuild(progress)
+            await self._drop_old()
+            return count
         finally:
             self._rebuilding = False
+
+    async def forget_old(self) -> None:
+        """Something was forgotten: leave no index out of which it cannot be taken, whether damaged and moved aside or
+        another backend's or model's. Raises `OSError`.
+        """
+        await self.forget_moved_aside()
+        if self._is_elsewhere() or (self._index is None and isinstance(self.problem, IndexMismatch)):
+            await self._remove_folder("what was forgotten may be in it")
+
+    async def forget_moved_aside(self) -> None:
+        """The same for damaged ones only. Raises `OSError`."""
+        removed = await asyncio.to_thread(remove_moved_aside, self._folder)
+        if removed:
+            _log.warning("%d damaged memory indexes were removed: what was forgotten may be in them", removed)
+
+    async def _drop_old(self) -> None:
+        """The index is complete: the one before it, on this machine, is of no use any more."""
+        if not self._is_elsewhere():
+            return
+        try:
+            await self._remove_folder("the vectors are on the Qdrant server now")
+        except OSError as error:
+            _log.error("the old memory index could not be removed", exc_info=error)
+
+    def _is_elsewhere(self) -> bool:
+        return (self._index or self._make()).backend == "server"
+
+    async def _remove_folder(self, why: str) -> None:
+        if await asyncio.to_thread(remove_unused, self._folder):
+            _log.warning("the old memory index %s was removed: %s", self._folder.name, why)
 
     async def optimize(self) -> None:
         """Do what makes later searches faster. Safe to call at any time; raises nothing of the index."""

@@ -25,7 +25,6 @@ from server.memory.asked import AskedMemory, MemoryTool, OnSearch, meant_cosine,
 from server.memory.asking import Asker
 from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
-from server.memory.index.folder import remove_moved_aside
 from server.memory.index_access import IndexAccess
 from server.memory.indexer import Indexer, Progress
 from server.memory.ingest import IngestLimits, Ingestor
@@ -100,7 +99,7 @@ class LongTermMemory:
             kind, url = settings.index_kind, settings.index_url
             return open_index(kind, folder, fingerprint.dimensions, fingerprint, url, key)
 
-        self._access = IndexAccess(closed_index, self.indexer, self._use_index)
+        self._access = IndexAccess(closed_index, self.indexer, self._use_index, folder)
         ingestor = Ingestor(
             databases,
             llm,
@@ -142,7 +141,6 @@ class LongTermMemory:
         )
         self._names = NamesToHear(databases, self.recall)
         self._databases = databases
-        self._index_folder = folder
         self._somebody: Callable[[], SearchQuery] = lambda: SearchQuery("", persona_id, None, clock(), zone)
         self._on_forgotten = tuple(on_forgotten)
         self._monotonic = monotonic
@@ -282,11 +280,8 @@ class LongTermMemory:
         for remove in self._on_forgotten:
             await remove(replace(reached, turn_ids=turn_ids))
 
-    async def _forget_old_indexes(self, _: Forgetting | None = None) -> None:
-        # Kept for whoever wants to look, but nothing is taken out of them.
-        removed = await asyncio.to_thread(remove_moved_aside, self._index_folder)
-        if removed:
-            _log.warning("%d damaged memory indexes were removed: what was forgotten may be in them", removed)
+    async def _forget_old_indexes(self, _: Forgetting) -> None:
+        await self._access.forget_old()
 
     async def _forget_moved_aside(self) -> None:
         """The index may have been moved aside just now, with what was forgotten long ago."""
@@ -295,6 +290,6 @@ class LongTermMemory:
         if not forgotten:
             return
         try:
-            await self._forget_old_indexes()
+            await self._access.forget_moved_aside()
         except OSError as error:
             _log.error("a damaged memory index could not be removed", exc_info=error)

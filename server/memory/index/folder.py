@@ -39,6 +39,21 @@ def remove_moved_aside(path: Path) -> int:
     return len(left)
 
 
+def remove_unused(path: Path) -> bool:
+    """Remove the index folder `path` if it is ours and nobody has it open; whether it was. Blocks. Raises `OSError`."""
+    if path.is_symlink() or not (path / MARK).is_file():
+        return False
+    try:
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=0, mode=0o600, thread_local=False):
+            dropped = path.with_name(f"{path.name}.dropped")
+            shutil.rmtree(dropped, ignore_errors=True)
+            path.rename(dropped)
+            shutil.rmtree(dropped)
+    except Timeout:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """`points`: how many there were when it was closed; None while open or after a crash. `made`: False while the
