@@ -62,11 +62,16 @@ class AnswerOut:
         """Words are there and the model has closed its answer: what may still come adds nothing."""
         return self._reader.whole
 
+    @property
+    def movement(self) -> Answer:
+        """Face and movement as far as they are known, without words."""
+        return Answer(reply="", emotion=self._emotion, action=self._action)
+
     def begin_again(self) -> None:
         """Forget what was read: the model writes from the start. Only while nothing is spoken."""
         self._reader = AnswerReader(self._emotions, self._actions, self._tools)
         self._cutter = SentenceCutter()
-        self._emotion = "neutral"
+        self._emotion, self._action = "neutral", "none"
         self._written = 0
         self._said: list[str] = []
 
@@ -120,6 +125,7 @@ class AnswerOut:
                 await self._device.emit(FaceChosen(self._turn_id, part.emotion))
             elif isinstance(part, ActionRead):
                 self.shown = True
+                self._action = part.action
                 await self._device.emit(ActionChosen(self._turn_id, part.action))
             else:
                 assert isinstance(part, ReplyRead)

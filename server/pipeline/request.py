@@ -5,6 +5,7 @@ Plain values between `devices` and the controller. Knows no HTTP, no tables.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import Any
 
 from server.context.session_turns import SessionTurns
 from server.events import Samples, TurnOutcome, TurnStatus
+from server.pipeline.live import LiveTurn
 
 NO_HISTORY = SessionTurns()
 
@@ -31,6 +33,10 @@ class TurnRequest:
     """The device's name for this one request: sent again, it is the same turn."""
     request_digest: str | None = None
     """Of everything that was sent under that key."""
+    heard_early: asyncio.Future[Heard | None] | None = None
+    """The words of `samples`, begun to be heard before the end of the utterance was certain. Raises `AsrError`."""
+    live: LiveTurn | None = None
+    """Of a device that listens and plays all the time; None: the turn was sent whole, its answer is fetched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from server.engines.base import Engines
@@ -18,11 +19,12 @@ from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.apology import apology, apology_emotion, fault_of
-from server.pipeline.bounded import bounded
 from server.pipeline.clips import VoiceClips
 from server.pipeline.device_link import DeviceLink
+from server.pipeline.expected_words import expected_words
 from server.pipeline.filler import Filler
 from server.pipeline.hearing import hear
+from server.pipeline.live import LiveTurn
 from server.pipeline.parts import Emit, HotWords, Journal, KeepRecording, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.pipeline.speaking import Voice, new_pieces
@@ -31,9 +33,6 @@ from server.pipeline.tool_results import memory_use
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
-
-HOT_WORDS_SECONDS = 0.05
-"""Nobody waits for words that only may help."""
 
 
 class TurnRun:
@@ -72,19 +71,51 @@ class TurnRun:
         self._heard = Heard("", persona.languages[0])
         self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace)
         self._thought: Thought | None = None
+        self._answer: Answer | None = None
 
     async def stages(self) -> TurnResult:
-        """The turn without failures."""
+        """The turn without failures; one that is spoken live may be interrupted."""
+        live = self._request.live
+        if live is None:
+            await self._stages()
+        elif not await self._live_stages(live):
+            self._trace.facts["interrupted"] = live.reason
+            self._trace.mark("interrupted")
+            said = self._voice.words.until(live.playback.played_ms())
+            moved = self._thought.movement if self._thought is not None else Answer(reply="")
+            return self._result("interrupted", replace(moved, reply=said))
+        return self._result("no_speech" if self._answer is None else "ok", self._answer)
+
+    async def _live_stages(self, live: LiveTurn) -> bool:
+        """False: the turn was interrupted."""
+        try:
+            return await live.unless_interrupted(self._stages())
+        finally:
+            if live.held is not None:
+                await live.held.drop()
+
+    async def _stages(self) -> None:
         await self.device.move("listening")
-        hot_words = await self._expected_words()
-        heard = await hear(self._request, self._engines, self._persona, self._settings, self._trace, hot_words)
+        heard = await self._hear()
         if heard is None:
-            return self._result("no_speech")
+            return
         self._heard = heard
         await self._store(heard)
         await self.device.emit(TranscriptReady(self._turn.turn_id, heard.text, heard.language))
         await self.device.move("thinking")
-        return self._result("ok", await self._answer())
+        answer = await self._think_and_speak()
+        if self._request.live is not None:
+            self._request.live.models_free()
+            await self._request.live.playback.played_out()
+        self._answer = answer
+
+    async def _hear(self) -> Heard | None:
+        if self._request.heard_early is not None:
+            return await self._request.heard_early
+        hot_words: tuple[str, ...] = ()
+        if self._request.samples is not None:
+            hot_words = await expected_words(self._hot_words, self._engines.asr, self._turn)
+        return await hear(self._request, self._engines, self._persona, self._settings, self._trace, hot_words)
 
     async def apologize(self, error: StackChanError) -> TurnResult:
         """Say that something failed, in the persona's language; the error goes with the result."""
@@ -104,21 +135,6 @@ class TurnRun:
             await self._keep()
         return self._result("failed", answer, error)
 
-    async def _expected_words(self) -> tuple[str, ...]:
-        """Words for the ears, where they take any; none when they are not at hand at once."""
-        ears_take_them = self._engines.asr.capabilities.hot_words
-        if self._hot_words is None or self._request.samples is None or not ears_take_them:
-            return ()
-        try:
-            words = await bounded(_strings(self._hot_words, self._turn), HOT_WORDS_SECONDS)
-        except TimeoutError:
-            _log.warning("the words to expect came too late")
-        except Exception as error:  # an extra must not cost the turn
-            _log.error("the words to expect could not be found", exc_info=error)
-        else:
-            return words
-        return ()
-
     async def _keep(self) -> None:
         """Keep the recording, where that is asked for. After the apology: nobody waits for a disk."""
         if self._keep_recording is None or self._request.samples is None:
@@ -129,9 +145,13 @@ class TurnRun:
             _log.error("the recording could not be kept", exc_info=error)
 
     async def _store(self, heard: Heard) -> None:
-        """Store the user's words. Raises `StorageError`, and nothing else: what is not stored is not answered."""
+        """Store the user's words. Raises `StorageError`, and nothing else: what is not stored is not answered.
+
+        Who is interrupted meanwhile waits for it: what was said stays said.
+        """
+        storing = asyncio.ensure_future(self._journal.heard(self._turn, heard, self._clock()))
         try:
-            await self._journal.heard(self._turn, heard, self._clock())
+            await _to_the_end(storing)
         except StorageError:
             raise
         except Exception as error:
@@ -139,10 +159,11 @@ class TurnRun:
             raise StorageError(f"{type(error).__name__} while storing what was said.") from error
         self._trace.mark("words_stored")
 
-    async def _answer(self) -> Answer:
+    async def _think_and_speak(self) -> Answer:
         """Think and speak at once: the voice reads each piece while the model writes the next."""
         pieces, filler, turn_id = new_pieces(), self._filler(), self._turn.turn_id
-        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces, filler)
+        held = self._request.live.held if self._request.live is not None else None
+        thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces, filler, held)
         self._thought = thought
         speaking = asyncio.create_task(self._voice.speak(pieces, self._heard.language), name=f"voice-{turn_id}")
         filling = asyncio.create_task(filler.wait(), name=f"filler-{turn_id}")
@@ -203,5 +224,10 @@ class TurnRun:
         )
 
 
-async def _strings(hot_words: HotWords, turn: OpenTurn) -> tuple[str, ...]:
-    return tuple(word for word in await hot_words(turn) if isinstance(word, str) and word.strip())
+async def _to_the_end(work: asyncio.Future[None]) -> None:
+    """Wait for `work` even when cancelled; the cancellation goes on afterwards."""
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await work
+        raise

@@ -251,6 +251,8 @@ class TurnRunner:
                 with trace.span("queued"):
                     await started.claim.wait()
                 await self._journal.started(turn)
+            if request.live is not None:
+                request.live.models_free = started.claim.release
             return await self._controller.run(turn, request, pass_on, trace)
         except asyncio.CancelledError:
             await self._abandon(turn, request, stopping(), trace)

@@ -21,6 +21,7 @@ from server.log_context import error_fields
 from server.pipeline.bounded import engine_work
 from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
+from server.pipeline.played import SpokenWords
 from server.pipeline.speakable import speakable, surely_has_words
 from server.pipeline.trace import TurnTrace
 
@@ -57,7 +58,8 @@ class Voice:
         self._turn_id = turn_id
         self._device = device
         self._trace = trace
-        self._samples = 0
+        self.words = SpokenWords(settings.speech_sample_rate_hz)
+        """What was said with how much sound, to tell what was heard of it."""
         self._replayed = False
 
     @property
@@ -68,9 +70,9 @@ class Voice:
         after it is audio, and counts with all that was sent before it.
         """
         failed = self.error is not None and not self._replayed
-        if self._samples == 0 or failed or self._device.gone:
+        if self.words.duration_ms == 0 or failed or self._device.gone:
             return None
-        return round(self._samples * 1000 / self._settings.speech_sample_rate_hz)
+        return self.words.duration_ms
 
     async def speak(self, pieces: Pieces, language: str) -> None:
         """Speak pieces until the end mark; after a failure take the rest silently, so that the model is not blocked.
@@ -125,10 +127,11 @@ class Voice:
     async def _begin_sentence(self, text: str) -> None:
         self._trace.mark("first_audio")
         await self._device.move("speaking")
+        self.words.sentence(text)
         await self._device.emit(SentenceStarted(self._turn_id, text))
 
     async def _send(self, samples: Pcm16) -> None:
-        self._samples += len(samples)
+        self.words.samples(len(samples))
         chunk = AudioChunk(samples, self._settings.speech_sample_rate_hz)
         await self._device.emit(SpeechProduced(self._turn_id, chunk))
 

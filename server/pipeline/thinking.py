@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
@@ -33,6 +33,7 @@ from server.pipeline.filler import Filler
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
+from server.pipeline.speculation import HeldCompletion
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
 from server.pipeline.tool_results import LOOK_UPS, texts_in
 from server.pipeline.trace import TurnTrace
@@ -153,8 +154,10 @@ class Thought:
         trace: TurnTrace,
         pieces: Pieces,
         filler: Filler,
+        held: HeldCompletion | None = None,
     ) -> None:
         self._thinker = thinker
+        self._held = held
         self._turn = turn
         self._heard = heard
         self._trace = trace
@@ -173,6 +176,11 @@ class Thought:
     def tool_runs(self) -> Sequence[ToolRun]:
         """The tools it called so far, in order."""
         return tuple(self._loop.runs)
+
+    @property
+    def movement(self) -> Answer:
+        """Face and movement as far as they are known, without words."""
+        return self._out.movement
 
     async def answer(self) -> Answer:
         """Think, and put each piece of the reply into the queue as soon as it is complete.
@@ -223,7 +231,7 @@ class Thought:
         calls: list[LlmToolCall] = []
         # Here, for a call that fails or is cut off counts too; its tokens are known only when it ends well.
         self._trace.llm_calls += 1
-        async with aclosing(self._thinker.llm.generate(request)) as deltas:
+        async with aclosing(await self._deltas(request)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, LlmToolCall):
                     calls.append(delta)
@@ -240,6 +248,17 @@ class Thought:
         if not answer.reply:
             raise _no_reply()
         return ()
+
+    async def _deltas(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
+        """The completion of `request`: the one that was begun early if it is of exactly this, else a new one."""
+        held, self._held = self._held, None
+        if held is not None:
+            if held.request == request:
+                self._trace.facts["speculation"] = "used"
+                return held.take()
+            self._trace.facts["speculation"] = "wasted"
+            await held.drop()
+        return self._thinker.llm.generate(request)
 
     def _numerals(self) -> tuple[str, ...] | None:
         """After looking something up a small model says no number but those that the user said or that were found.

@@ -8,8 +8,8 @@ import pytest
 
 from server.engines.base import AsrCapabilities
 from server.errors import StorageError
+from server.pipeline.expected_words import HOT_WORDS_SECONDS
 from server.pipeline.request import TurnRequest
-from server.pipeline.run import HOT_WORDS_SECONDS
 from tests.fakes.engines import FakeAsr, FakeLlm
 from tests.pipeline.turns import TURN, play_turn
 
