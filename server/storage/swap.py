@@ -6,6 +6,7 @@ the data folder is opened. Knows paths only, not what is in them.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from server.errors import StorageError
 
 PLAN = "restore-plan.json"
+_log = logging.getLogger(__name__)
 
 
 class Step(BaseModel):
@@ -98,6 +100,11 @@ def finish_swap(data_dir: Path) -> None:
     _flush_folders(data_dir, plan.steps)
     path.unlink()
     shutil.rmtree(data_dir / plan.stage, ignore_errors=True)
+    aside = next((step.target.partition("/")[0] for step in plan.steps if step.aside), None)
+    _log.warning(
+        "a restore that was cut off is finished; what was there before is in %s / 中断した復元を終えました",
+        data_dir / aside if aside else "no place: there was nothing",
+    )
 
 
 def _step(data_dir: Path, source: Path, target: Path, *, aside: bool) -> Step:
