@@ -19,7 +19,7 @@ from itertools import filterfalse
 
 from server.memory.bare_answers import is_answer, statement_of
 from server.memory.check import is_correction, is_filler
-from server.memory.content import content_words, has_value
+from server.memory.content import content_words, has_value, is_bare_value
 from server.memory.dates import named_days
 from server.memory.nouns import nouns
 from server.memory.prompts import Draft, SpokenExchange
@@ -81,12 +81,13 @@ def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, 
     if is_filler([one.user]) or _only_denies(one):
         return
     corrects = is_correction(one.user)
-    if not (only_asks(one.user) or orders(one.user)) and (
-        is_answer(one.user, one.on) or (corrects and puts_right(one.user))
-    ):
-        _add_value(pieces, exchanges, place, language, corrects=corrects)
+    telling = tells(one.user, one.on, language)
+    bare = is_bare_value(one.user) or (corrects and puts_right(one.user))
+    if bare or (not telling and is_answer(one.user, one.on)):
+        if not (only_asks(one.user) or orders(one.user)):
+            _add_value(pieces, exchanges, place, language, corrects=corrects)
         return
-    if not tells(one.user, one.on, language):
+    if not telling:
         return
     piece = _Piece((place,), _lasting(one, language), language)
     if corrects and place and not is_filler([exchanges[place - 1].user]):
@@ -103,22 +104,28 @@ def _add_value(
     before = _before(exchanges, place)
     if corrects and _put_right(pieces, PutRight(one.user, one.on, language), place, before):
         return
-    alone = _Piece((place,), _lasting(one, language), language, value_only=True)
+    denied = (
+        [] if before is None else [between for between in range(before + 1, place) if _only_denies(exchanges[between])]
+    )
+    alone = _Piece((*denied, place), _lasting(one, language), language, value_only=True)
     if before is None:
         if corrects or tells(one.user, one.on, language):
             pieces.append(alone)
         return
     other = exchanges[before]
     told = bool(pieces) and pieces[-1].about[-1] == before
-    for question in (other.user, *_asked_by(other.robot)) if not told else ():
+    asked = [other.user] if only_asks(other.user) or orders(other.user) else []
+    asked += _asked_by(other.robot)
+    for question in asked if not told else ():
         if statement := statement_of(question, one.user, language):
             quote = lasting(statement, one.on, language)
-            pieces.append(_Piece((before, place), quote, language, value_only=True))
+            pieces.append(replace(alone, about=(before, *alone.about), quote=quote))
             return
-    if told and other.robot is None:
+    answers = told or (bool(asked) and (only_asks(other.user) or not orders(other.user)))
+    if denied or (other.robot is None and (told or not (answers or corrects))):
         # What it answers came out of memory: it is about that, not about what was told before.
         pieces.append(alone)
-    elif corrects or place - before == 1:
+    elif corrects or answers:
         _add_to_what_was_before(pieces, exchanges, replace(alone, value_only=not told))
 
 
@@ -217,7 +224,7 @@ def _draft(part: Sequence[_Piece], exchanges: Sequence[SpokenExchange], subject:
     return Draft(
         about=about,
         memory_type=memory_type,
-        topic=("、" if language == "ja" else ", ").join(topic) or summary[:20],
+        topic=("、" if language == "ja" else ", ").join(topic) or next(sentences(summary))[:20].rstrip("。."),
         summary=summary,
         entities=tuple(dict.fromkeys(named))[:_MOST_ENTITIES],
         importance=4 if memory_type == "decision" or named_days(summary, exchanges[about[-1]].on) else 3,

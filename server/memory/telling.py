@@ -23,7 +23,7 @@ _NO_STOP = "\ue000"
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ÿ]{2,}|\bI\b")
 _TOLD_BEFORE_ASKING = re.compile(r"(けど|から|ので|(?<=だ)し)、(?=.{4,})")
-_SENTENCE = re.compile(r"[^。!?！？.]+(?:[。!?！？]+|\.(?!\d)|$|\.)|[.]")
+_SENTENCE = re.compile(r"(?:[^。!?！？.]|\.(?=\d))+(?:[。!?！？]+|\.|$)|[.]")
 
 _REMEMBER = re.compile(
     r"覚えて(?!る|い(?:る|ま|た|な)|ま|た|な|くれ(?:た|て))|覚えと[いけ]|忘れないで(?!いる|いた|る|た)|メモして(?!る|い|た)|メモっと"

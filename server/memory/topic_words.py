@@ -13,7 +13,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 
-from server.memory.check import is_filler, opens_topic
+from server.memory.check import is_correction, is_filler, opens_topic
 from server.memory.nouns import nouns
 from server.memory.restating import puts_right
 from server.memory.telling import only_asks, orders, tells, written_in
@@ -68,14 +68,14 @@ class _Talk:
         self._names |= _names(text)
         telling = tells(text, _ANY_DAY, _language(text, language))
         self._announced = not self._told and not telling and opens_topic(text)
-        self._chatted_since = self._told and not telling
+        self._chatted_since = self._told and not telling and not _GOES_ON.search(text)
         self._told = self._told or telling
 
     def turns_to(self, text: str, language: str) -> bool:
         """Whether `text` leaves the topic."""
         if opens_topic(text) or (self.script and written_in(text) not in (None, self.script)):
             return True
-        if puts_right(text):
+        if puts_right(text) or is_correction(text):
             return False
         new = _names(text)
         elsewhere = bool(new) and not any(one in known or known in one for one in new for known in self._names)

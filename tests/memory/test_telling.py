@@ -1,0 +1,89 @@
+"""What tells something, what asks, and what asks to be remembered: with and without question marks."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from server.memory.telling import only_asks, orders, sentences, tells, without_its_question, written_in
+
+pytestmark = pytest.mark.unit
+TODAY = dt.date(2026, 12, 1)
+QUESTIONS = (
+    *("パソコンはいくらだったっけ", "うちのパソコンの値段、覚えてる？", "パソコンはいくらだったっけ、覚えてる"),
+    *("この前のデスクトップの値段覚えてますか", "パソコンの値段って知ってる", "鍵はどこだっけ、ねえ"),
+    *("デスクトップの値段を教えて", "誕生日を覚えてくれた？", "猫の名前、忘れてないよね？"),
+    *("How much was the desktop again", "Do you remember how much it was?", "do you still remember my birthday"),
+    *("Can you remember my birthday?", "What did I pay for the desktop?", "Is it Friday already?"),
+)
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_a_question_tells_nothing(text: str) -> None:
+    assert not tells(text, TODAY, "en" if text.isascii() else "ja")
+    assert only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("鍵は箱の中だよ、覚えておいて", "覚えておいてくれる？暗証番号は二四六八", "覚えててね、鍵は箱の中"),
+        *("暗証番号は二四六八、忘れないで", "会議は三時、メモしておいて"),
+        *("Remember that the shed is open.", "Can you remember that my flight leaves at six?"),
+        *("Please remember my birthday is in May", "Don't forget, the shed is open"),
+    ],
+)
+def test_what_is_to_be_remembered_is_kept_though_it_asks(text: str) -> None:
+    assert tells(text, TODAY, "en" if text.isascii() else "ja")
+    assert not only_asks(text)
+
+
+@pytest.mark.parametrize("text", ["覚えてないよ", "I don't remember", "We remember well"])
+def test_that_one_remembers_is_no_request(text: str) -> None:
+    assert not tells(text, TODAY, "en" if text.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("猫を飼うことになったけど、名前はどうしよう？", "猫を飼うことになった。"),
+        ("明日は雨なので、傘を持っていくかな", "明日は雨だ。"),
+        ("明日は早いから、何時に起きればいいかな", "明日は早い。"),
+        ("高いけど、買ったよ。", "高いけど、買ったよ。"),
+        ("猫の名前は何にしよう？", "猫の名前は何にしよう？"),
+    ],
+)
+def test_what_is_told_before_it_is_asked_stands_without_the_question(text: str, expected: str) -> None:
+    assert without_its_question(text) == expected
+
+
+def test_sentences_keep_their_marks_and_titles_end_none() -> None:
+    assert list(sentences("Mr. Bell came at 3.5. Nice! 行く？うん")) == [
+        "Mr. Bell came at 3.5.",
+        "Nice!",
+        "行く？",
+        "うん",
+    ]
+    assert list(sentences(" \n ")) == []
+
+
+def test_orders_are_known() -> None:
+    assert orders("左を向いて")
+    assert orders("Turn left.")
+    assert not orders("左に曲がった")
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("寿司", "ja"),
+        ("iPhoneを買った", "ja"),
+        ("I am here", "latin"),
+        ("J'ai faim", "latin"),
+        ("OK", None),
+        ("25,000", None),
+    ],
+)
+def test_the_script_is_told_where_the_letters_tell(text: str, script: str | None) -> None:
+    assert written_in(text) == script
