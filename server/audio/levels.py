@@ -1,7 +1,8 @@
-"""Loudness, silence and edges of speech that was just made. Works on samples alone."""
+"""Loudness, silence and edges of speech that was just made, and the mouth that goes with it. Works on samples alone."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,14 @@ from numpy.typing import NDArray
 from server.events import Pcm16
 
 _FRAME_SECONDS = 0.01
+_SHUT_DECIBELS, _OPEN_DECIBELS = -36.0, -14.0
+"""Full scale is 0. The voices' vowels lie between -25 and -15, their soft sounds around -35."""
 
 
 def to_pcm16(samples: NDArray[np.floating[Any]], gain: float) -> Pcm16:
     """Samples with full scale 1.0, times `gain`, as int16; what is louder than full scale is clipped."""
     pcm: Pcm16 = np.round(np.clip(samples * gain, -1.0, 1.0) * 32767.0).astype(np.int16)
     return pcm
-
-
-def active_rms(samples: Pcm16, sample_rate_hz: int, *, silence_level: float = 0.01) -> float:
-    """Root mean square of the parts that are not silent, full scale 1.0; 0.0 when all is silent."""
-    levels = _frame_levels(samples, sample_rate_hz)
-    active = levels[levels > silence_level]
-    return float(np.sqrt(np.square(active).mean())) if len(active) else 0.0
 
 
 def trim_silence(
@@ -56,3 +52,32 @@ def _frame_levels(samples: Pcm16, sample_rate_hz: int) -> NDArray[np.float64]:
     frames = np.pad(samples / 32768.0, (0, -len(samples) % frame)).reshape(-1, frame)
     levels: NDArray[np.float64] = np.sqrt(np.square(frames).mean(axis=1))
     return levels
+
+
+def mouth_level(rms: float) -> float:
+    """How far a mouth opens for sound of this RMS (full scale 1.0): 0.0 shut to 1.0 wide open, even in decibels."""
+    decibels = 20.0 * math.log10(max(rms, 1e-6))
+    opened = (decibels - _SHUT_DECIBELS) / (_OPEN_DECIBELS - _SHUT_DECIBELS)
+    return round(min(1.0, max(0.0, opened)), 2)
+
+
+class MouthLevels:
+    """One mouth level for each `step_ms` of speech that comes in pieces of any length."""
+
+    def __init__(self, sample_rate_hz: int, step_ms: int = 40) -> None:
+        self._step_samples = sample_rate_hz * step_ms // 1000
+        if self._step_samples < 1 or sample_rate_hz * step_ms % 1000:
+            raise ValueError(f"{step_ms} ms of {sample_rate_hz} Hz are not a whole number of samples.")
+        self._rest: Pcm16 = np.zeros(0, np.int16)
+
+    def push(self, samples: Pcm16) -> list[float]:
+        """The levels that are ready after `samples`, int16, shape (n,); may be none."""
+        waiting = np.concatenate([self._rest, samples])
+        whole = len(waiting) // self._step_samples * self._step_samples
+        self._rest = waiting[whole:]
+        steps = waiting[:whole].reshape(-1, self._step_samples) / 32768.0
+        return [mouth_level(float(rms)) for rms in np.sqrt(np.square(steps).mean(axis=1))]
+
+    def finish(self) -> list[float]:
+        """The level of the rest, as if silence followed; none when nothing waits. Then new speech may be pushed."""
+        return self.push(np.zeros(-len(self._rest) % self._step_samples, np.int16))

@@ -1,7 +1,7 @@
 """Where speech begins and ends, decided from speech probabilities alone.
 
-Pure arithmetic on `(seconds, probability)` windows: no clock, no model, no samples. Uploads use `trim()`; audio that is
-still arriving can feed the same `SpeechSegmenter` window by window.
+Pure arithmetic on `(seconds, probability)` windows: no clock, no model, no samples. Uploads use `trim()`; sound that is
+still arriving goes through the same `SpeechSegmenter` in `server.audio.endpointing`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ class SpeechSegmenter:
             self.last_speech_seconds = self._now_seconds
             if self.first_speech_seconds is None:
                 self.first_speech_seconds = self._run_start_seconds
+
+    @property
+    def undecided_from_seconds(self) -> float:
+        """While nobody speaks: where a stretch would begin if speech went on; now, when the last window was none."""
+        return self._run_start_seconds if self._run_windows else self._now_seconds
 
     @property
     def silence_seconds(self) -> float:

@@ -36,15 +36,23 @@ class Engine(Protocol):
 class VadStream(Protocol):
     """The voice-activity state of one audio stream."""
 
-    def probability(self, window: Samples) -> float:
-        """Speech probability in [0, 1] of the next window; float32, shape (window_samples,), 16 kHz."""
+    async def push(self, samples: Samples) -> list[float]:
+        """Speech probabilities in [0, 1] of the windows that became whole; float32, shape (n,), 16 kHz, any n.
+
+        What is left over waits for the next call; calls are answered in the order they were made. Windows of streams
+        that wait at the same moment are looked at together, off the loop. A closed stream gives what was looked at
+        before. Raises `VadError`; the stream begins afresh then.
+        """
+
+    def close(self) -> None:
+        """Drop what waits. Safe to call twice."""
 
 
 class VadEngine(Engine, Protocol):
     window_samples: int
 
     def open_stream(self) -> VadStream:
-        """A fresh stream; all streams share one model session."""
+        """A fresh stream; all streams share one model. Raises `VadError` when the engine is not running."""
 
     async def probabilities(self, samples: Samples) -> list[float]:
         """One speech probability for each window of a whole recording (the last one zero-padded), off the loop."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from server.audio.levels import fade_edges, to_pcm16, trim_silence
+from server.audio.levels import MouthLevels, fade_edges, mouth_level, to_pcm16, trim_silence
 
 pytestmark = pytest.mark.unit
 
@@ -44,3 +46,46 @@ def test_faded_edges_reach_zero_and_leave_the_middle() -> None:
 
 def test_loud_samples_are_clipped_not_wrapped() -> None:
     assert to_pcm16(np.array([2.0, -2.0, 0.5, 0.0]), 1.0).tolist() == [32767, -32767, 16384, 0]
+
+
+# --- the mouth ----------------------------------------------------------------------------------------------------
+
+
+def tone(rms: float, seconds: float, rate_hz: int = RATE_HZ) -> np.ndarray:
+    times = np.arange(round(seconds * rate_hz))
+    return np.round(rms * np.sqrt(2) * 32_767 * np.sin(times * 0.1)).astype(np.int16)
+
+
+@pytest.mark.parametrize(
+    ("rms", "level"), [(0.0, 0.0), (0.001, 0.0), (0.0158, 0.0), (0.0562, 0.5), (0.2, 1.0), (1.0, 1.0)]
+)
+def test_a_mouth_opens_evenly_in_decibels(rms: float, level: float) -> None:
+    assert mouth_level(rms) == pytest.approx(level, abs=0.01)
+
+
+def test_one_level_for_each_40_ms_the_rest_at_the_end() -> None:
+    mouth = MouthLevels(RATE_HZ)
+    assert mouth.push(tone(0.2, 0.1)) == [1.0, 1.0]
+    (last,) = mouth.finish()
+    assert 0.5 < last < 1.0, "half a step of sound, half a step of silence"
+    assert mouth.finish() == []
+    assert mouth.push(np.zeros(960, np.int16)) == [0.0]
+
+
+@given(count=st.integers(0, 9_000), sizes=st.lists(st.integers(0, 2_000), max_size=12))
+def test_pieces_of_any_length_give_the_same_levels(count: int, sizes: list[int]) -> None:
+    samples = np.round(9_000 * np.sin(np.arange(count) ** 1.3 * 0.01)).astype(np.int16)
+    whole = MouthLevels(16_000)
+    pieces, position, levels = MouthLevels(16_000), 0, []
+    for size in sizes:
+        levels += pieces.push(samples[position : position + size])
+        position += size
+    levels += pieces.push(samples[position:]) + pieces.finish()
+    assert levels == whole.push(samples) + whole.finish()
+    assert len(levels) == -(-count // 640)
+    assert all(0.0 <= level <= 1.0 for level in levels)
+
+
+def test_a_step_that_is_no_whole_number_of_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="40 ms"):
+        MouthLevels(22_051)

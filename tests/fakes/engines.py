@@ -53,12 +53,32 @@ class FakeVad(FakeEngine):
 
     window_samples = 512
 
-    def open_stream(self) -> Any:
-        raise AssertionError("no live audio in this test")
+    def open_stream(self) -> FakeVadStream:
+        return FakeVadStream(self)
 
     async def probabilities(self, samples: Samples) -> list[float]:
         windows = range(0, len(samples), self.window_samples)
         return [float(np.max(np.abs(samples[i : i + self.window_samples])) > 0.1) for i in windows]
+
+
+class FakeVadStream:
+    """Windows of live sound, judged by `vad`, a `FakeVad` or what a test made of it."""
+
+    def __init__(self, vad: FakeVad) -> None:
+        self._vad = vad
+        self._rest: Samples = np.zeros(0, np.float32)
+        self.closed = False
+
+    async def push(self, samples: Samples) -> list[float]:
+        if self.closed:
+            return []
+        heard = np.concatenate([self._rest, samples])
+        whole = len(heard) // self._vad.window_samples * self._vad.window_samples
+        self._rest = heard[whole:]
+        return await self._vad.probabilities(heard[:whole])
+
+    def close(self) -> None:
+        self.closed = True
 
 
 @dataclass

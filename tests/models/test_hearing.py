@@ -100,14 +100,26 @@ async def test_a_stream_says_the_same_as_the_whole_and_streams_do_not_mix(vad: S
     samples = speech("human_ja.flac")[:32_256]  # 63 windows exactly: the last one must not be lost
     whole = await vad.probabilities(samples)
     first, other = vad.open_stream(), vad.open_stream()
-    loud = np.random.default_rng(3).normal(0, 0.3, 512).astype(np.float32)
+    loud = np.random.default_rng(3).normal(0, 0.3, 960).astype(np.float32)
     streamed = []
-    for window in samples.reshape(-1, 512):
-        streamed.append(first.probability(window))
-        other.probability(loud)
-    assert streamed == pytest.approx(whole)
-    with pytest.raises(VadError, match="512"):
-        first.probability(loud[:100])
+    for start in range(0, len(samples), 960):
+        some, _ = await asyncio.gather(first.push(samples[start : start + 960]), other.push(loud))
+        streamed += some
+    assert streamed == pytest.approx(whole, abs=1e-5)
+    with pytest.raises(VadError, match="shape"):
+        await first.push(loud[None, :])
+
+
+async def test_streams_looked_at_together_are_told_what_they_are_told_alone(vad: SileroVad) -> None:
+    """Speech, its parts and noise in forty streams at once: more than one round takes."""
+    parts = [speech(name)[start : start + 24_000] for name in ("human_ja.flac", "human_en.flac")
+             for start in range(0, 95_000, 5_000)]  # fmt: skip
+    parts += [samples[:24_000] for samples in no_speech().values()]
+    alone = [await vad.probabilities(samples) for samples in parts]
+    together = await asyncio.gather(*(vad.probabilities(samples) for samples in parts))
+    assert len(parts) > 40
+    for mine, shared in zip(alone, together, strict=True):
+        assert shared == pytest.approx(mine, abs=1e-4)
 
 
 async def test_japanese_speech_is_heard(asr: FasterWhisperAsr) -> None:

@@ -1,75 +1,98 @@
 """Silero voice activity detection over onnxruntime, one thread.
 
-All streams share one session and keep their own state. Each window is given the 64 samples before it: without them
-the model hears no speech at all. Where speech starts and ends is decided in `server.audio.segmenter`, not here.
+All streams share one session, and windows that wait at the same moment one call of it. Each window is given the 64
+samples before it: without them the model hears no speech at all. Where speech starts and ends is decided in
+`server.audio`, not here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from server.engines.vad.batching import BatchedStream, VadBatcher
 from server.engines.worker import ModelThread
 from server.errors import ModelError, VadError
 from server.events import ASR_SAMPLE_RATE_HZ, Samples
 
 _CONTEXT_SAMPLES = 64
-_STATE_SHAPE = (2, 1, 128)
+_MEMORY_SHAPE = (2, 128)
+_WINDOW_SAMPLES = 512
 
 
-class SileroStream:
-    """The state of one audio stream: the model's memory and the end of the last window."""
+def _no_memory() -> Samples:
+    return np.zeros(_MEMORY_SHAPE, np.float32)
 
-    def __init__(self, session: Any, window_samples: int) -> None:
+
+def _no_context() -> Samples:
+    return np.zeros(_CONTEXT_SAMPLES, np.float32)
+
+
+@dataclass(eq=False, slots=True)
+class SileroState:
+    """What one stream leaves behind: the model's memory and the end of the last window."""
+
+    memory: Samples = field(default_factory=_no_memory)
+    context: Samples = field(default_factory=_no_context)
+
+
+class SileroModel:
+    """Implements `WindowModel`: one onnxruntime session."""
+
+    def __init__(self, session: Any) -> None:
         self._session = session
-        self._window_samples = window_samples
-        self._state = np.zeros(_STATE_SHAPE, np.float32)
-        self._input = np.zeros((1, _CONTEXT_SAMPLES + window_samples), np.float32)
         self._rate = np.array(ASR_SAMPLE_RATE_HZ, np.int64)
 
-    def probability(self, window: Samples) -> float:
-        """Speech probability in [0, 1] of the next window; float32, shape (window_samples,), 16 kHz."""
-        if window.shape != (self._window_samples,):
-            raise VadError(f"A window has {self._window_samples} samples, this one has the shape {window.shape}.")
-        self._input[0, :_CONTEXT_SAMPLES] = self._input[0, -_CONTEXT_SAMPLES:]
-        self._input[0, _CONTEXT_SAMPLES:] = window
-        output, self._state = self._session.run(None, {"input": self._input, "state": self._state, "sr": self._rate})
-        return float(output[0, 0])
+    def fresh_state(self) -> SileroState:
+        return SileroState()
+
+    def probabilities(self, states: Sequence[SileroState], windows: Samples) -> list[float]:
+        """One window of each stream, shape (n, 512)."""
+        sound = np.concatenate([np.stack([state.context for state in states]), windows], axis=1)
+        memory = np.stack([state.memory for state in states], axis=1)
+        output, memory = self._session.run(None, {"input": sound, "state": memory, "sr": self._rate})
+        for row, state in enumerate(states):
+            state.memory = memory[:, row].copy()  # a view would keep the memory of every stream in the round
+            state.context = windows[row, -_CONTEXT_SAMPLES:].copy()
+        return [float(probability) for probability in output[:, 0]]
 
 
 class SileroVad:
     """Implements `VadEngine`. `model_path`: silero_vad.onnx, version 5 or 6 (inputs input, state, sr)."""
 
     name = "silero"
-    window_samples = 512
+    window_samples = _WINDOW_SAMPLES
 
     def __init__(self, model_path: Path) -> None:
         self._model_path = model_path
         self._thread = ModelThread(self.name, VadError)
-        self._session: Any = None
+        self._batcher: VadBatcher[SileroState] | None = None
 
     async def start(self) -> None:
         if not self._model_path.is_file():
             raise ModelError(f"{self._model_path} is missing.", hint="Run: stackchan models pull.")
-        self._session = await self._thread.start(self._load)
+        model = await self._thread.start(self._load)
+        self._batcher = VadBatcher(self._thread, model, self.window_samples)
 
     async def close(self) -> None:
+        self._batcher = None
         await self._thread.close()
-        self._session = None
 
-    def open_stream(self) -> SileroStream:
-        """A fresh stream. Its calls take about 0.2 ms and may be made on the event loop."""
-        if self._session is None:
+    def open_stream(self) -> BatchedStream[SileroState]:
+        """A fresh stream."""
+        if self._batcher is None:
             raise VadError("The engine silero is not running.", code="engine_unavailable", hint="Start it before use.")
-        return SileroStream(self._session, self.window_samples)
+        return self._batcher.open_stream()
 
     async def probabilities(self, samples: Samples) -> list[float]:
         """One speech probability for each 32 ms window of a whole recording; the last one is padded with zeros."""
-        return await self._thread.call(self._probabilities, samples)
+        return await self.open_stream().push(np.pad(samples, (0, -len(samples) % self.window_samples)))
 
-    def _load(self) -> Any:
+    def _load(self) -> SileroModel:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -82,11 +105,6 @@ class SileroVad:
                 f"{self._model_path} is not a Silero model of version 5 or 6: its inputs are {sorted(inputs)}.",
                 hint="Run: stackchan models pull.",
             )
-        SileroStream(session, self.window_samples).probability(np.zeros(self.window_samples, np.float32))
-        return session
-
-    def _probabilities(self, samples: Samples) -> list[float]:
-        stream = self.open_stream()
-        missing = -len(samples) % self.window_samples
-        windows = np.pad(samples, (0, missing)).reshape(-1, self.window_samples)
-        return [stream.probability(window) for window in windows]
+        model = SileroModel(session)
+        model.probabilities([model.fresh_state()], np.zeros((1, self.window_samples), np.float32))
+        return model
