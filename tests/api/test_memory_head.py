@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from server.storage.backup import make_archive
-from tests.api.test_memory_http import BOUGHT, EVERY, live
+from tests.api.memory_over_http import EVERY, live
 from tests.devices.conftest import code
+from tests.memory.said_and_noted import BOUGHT
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +45,7 @@ async def test_head_makes_neither_an_export_nor_a_backup(tmp_path: Path, monkeyp
         return make_archive(*arguments, **options)
 
     monkeypatch.setattr("server.api.memory.export_lines", export)
-    monkeypatch.setattr("tests.api.test_memory_http.make_archive", archive)
+    monkeypatch.setattr("tests.api.memory_over_http.make_archive", archive)
     async with live(tmp_path) as made:
         for path, name in (("/v1/memory/export", "stackchan-memory-"), ("/v1/backup", "stackchan-")):
             head = await made.client.head(path)

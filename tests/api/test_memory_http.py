@@ -1,121 +1,22 @@
-"""The owner's memory over HTTP: real SQLite, the real local index, vectors made of words."""
+"""The owner looks at memory over HTTP, searches, edits and forgets."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from fastapi import FastAPI
 
-from server.api.memory import memory_router
-from server.api.problems import install_problem_handlers
-from server.errors import (
-    AuthError,
-    IndexUnavailable,
-    LlmError,
-)
-from server.memory.indexer import Progress
-from server.memory.owner import MemoryOwner
 from server.storage import jobs, memory_browse
-from server.storage.backup import make_archive
 from server.storage.restoring import restore
-from tests.devices.conftest import code, eventually
-from tests.memory.making import MONDAY, PERSONA, TOKYO, House, WordVectors, house
-from tests.memory.said_and_noted import BOUGHT, files_with, summaries
+from tests.api.memory_over_http import CAT, CORRECTED, EVERY, Live, live
+from tests.devices.conftest import code
+from tests.memory.making import MONDAY, WordVectors
+from tests.memory.said_and_noted import files_with
 
 pytestmark = pytest.mark.integration
-
-CAT, CORRECTED = "猫のコムギが家に来た", "富士通のパソコン、違う、二万五千円だった"
-EVERY = (
-    ("GET", "/v1/memory/status"),
-    ("GET", "/v1/memories"),
-    ("GET", "/v1/memories/mem_1"),
-    ("PATCH", "/v1/memories/mem_1"),
-    ("DELETE", "/v1/memories/mem_1"),
-    ("GET", "/v1/memory/export"),
-    ("POST", "/v1/memory/import"),
-    ("POST", "/v1/memory/rebuild"),
-    ("GET", "/v1/memory/rebuild"),
-    ("POST", "/v1/memory/retry"),
-    ("GET", "/v1/memory/audit"),
-    ("GET", "/v1/backup"),
-)
-
-
-@dataclass
-class Live:
-    home: House
-    client: httpx2.AsyncClient
-    owner: MemoryOwner
-    app: FastAPI
-
-    async def get(self, path: str, **params: Any) -> Any:
-        response = await self.client.get(path, params=params)
-        assert response.status_code == 200, response.text
-        return response.json()
-
-    async def listed(self, **params: Any) -> list[str]:
-        return [one["summary"] for one in (await self.get("/v1/memories", **params))["memories"]]
-
-    async def id_of(self, words: str) -> str:
-        return next(one.memory_id for one in await self.home.memories() if words in one.summary)
-
-
-@asynccontextmanager
-async def live(folder: Path, **owner_options: Any) -> AsyncIterator[Live]:
-    async with house(folder, summaries) as home:
-        owner = MemoryOwner(
-            home.databases,
-            home.keeper,
-            home.indexer,
-            home.recall,
-            WordVectors.fingerprint,
-            persona_id=PERSONA,
-            clock=home.clock,
-            zone=TOKYO,
-            index_folder=folder / "worlds" / "home" / "index",
-            wake=home.worker.wake,
-            **owner_options,
-        )
-
-        async def owner_only(authorization: str | None) -> None:
-            if authorization != "Bearer owner":
-                raise AuthError("no")
-
-        app = FastAPI()
-        install_problem_handlers(app)
-        app.include_router(
-            memory_router(
-                lambda: owner, owner_only, backup=lambda: make_archive(folder, now=home.clock()), version="1.0"
-            )
-        )
-        transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-        headers = {"Authorization": "Bearer owner"}
-        async with httpx2.AsyncClient(transport=transport, base_url="http://house", headers=headers) as client:
-            try:
-                yield Live(home, client, owner, app)
-            finally:
-                await owner.close()
-
-
-@pytest.fixture
-async def at(tmp_path: Path) -> AsyncIterator[Live]:
-    """A house with a corrected price, and a cat that only one person knows of."""
-    async with live(tmp_path) as made:
-        await made.home.talk(BOUGHT)
-        await made.home.talk(CORRECTED)
-        session_id = await made.home.open_session(channel_id="web:1", private=True)
-        await made.home.say(session_id, CAT, channel_id="web:1", speaker_id="mika")
-        await made.home.end(session_id)
-        await made.home.talk("こんにちは")
-        yield made
 
 
 async def test_every_endpoint_asks_for_the_owner_s_token(tmp_path: Path) -> None:
@@ -306,94 +207,3 @@ async def test_words_can_stay_in_the_log_when_only_the_memory_goes(at: Live) -> 
     async with at.home.databases.world(write=False) as db:
         assert CAT in {said.text for said in await memory_browse.exact_words(db, range(1, 20))}
     assert (await at.get("/v1/memories", query="コムギ"))["not_yet_taken_in"] == []
-
-
-async def test_an_export_goes_into_another_house(at: Live, tmp_path: Path) -> None:
-    response = await at.client.get("/v1/memory/export")
-    assert response.headers["content-type"].startswith("application/x-ndjson")
-    async with live(tmp_path / "other") as other:
-        done = await other.client.post("/v1/memory/import", content=response.content)
-        assert (done.status_code, done.json()["imported"]) == (200, 3)
-        await other.home.worker.idle()
-        assert await other.listed(query="コムギ") == (await at.listed(query="コムギ"))
-        again = await other.client.post("/v1/memory/import", content=response.content)
-        assert again.json()["already_there"] == 3
-        broken = await other.client.post("/v1/memory/import", content=response.content[:-100])
-        assert code(broken)[0] == 422
-        assert "Line " in broken.json()["error"]["message"]
-
-
-async def test_one_rebuild_at_a_time_and_its_progress_can_be_read(tmp_path: Path) -> None:
-    go_on = asyncio.Event()
-    failing: list[Exception] = []
-
-    async def rebuild(progress: Progress) -> int:
-        progress(0, 2)
-        await go_on.wait()
-        if failing:
-            raise failing[0]
-        progress(2, 2)
-        return 2
-
-    async with live(tmp_path, rebuild=rebuild) as made:
-        assert await made.get("/v1/memory/rebuild") == {"state": "idle", "done": 0, "total": 0, "error": None}
-        assert (await made.client.post("/v1/memory/rebuild")).status_code == 202
-        await eventually(lambda: made.owner.rebuilding.state()["total"] == 2)
-        busy = await made.client.post("/v1/memory/rebuild")
-        assert code(busy) == (409, "rebuild_running")
-        go_on.set()
-        await made.owner.rebuilding.wait()
-        assert await made.get("/v1/memory/rebuild") == {"state": "done", "done": 2, "total": 2, "error": None}
-        for error, told in ((LlmError("x", code="embedding_failed"), "embedding_failed"), (KeyError("x"), "internal")):
-            failing[:] = [error]
-            assert (await made.client.post("/v1/memory/rebuild")).status_code == 202
-            await made.owner.rebuilding.wait()
-            state = await made.get("/v1/memory/rebuild")
-            assert (state["state"], state["error"]["code"]) == ("failed", told)
-        go_on.clear()
-        await made.client.post("/v1/memory/rebuild")
-        await asyncio.sleep(0)
-    assert made.owner.rebuilding.state()["state"] == "failed", "broken off by the end"
-
-
-async def test_a_rebuild_during_turns_finds_the_same(at: Live) -> None:
-    before = await at.get("/v1/memories", query="富士通のパソコン")
-    with at.home.gate.turn():
-        await at.client.post("/v1/memory/rebuild")
-        session_id = await at.home.open_session()
-        await at.home.say(session_id, "こんばんは")
-        await at.owner.rebuilding.wait()
-    assert (await at.get("/v1/memory/rebuild"))["done"] == 3
-    after = await at.get("/v1/memories", query="富士通のパソコン")
-    assert [one["memory_id"] for one in after["memories"]] == [one["memory_id"] for one in before["memories"]]
-
-
-async def test_an_audit_shows_what_was_kept_beside_what_was_not(at: Live) -> None:
-    audited = await at.get("/v1/memory/audit", sample=10)
-    assert [said["text"] for segment in audited["filler"] for said in segment["said"]] == ["こんにちは", "うん。"]
-    kept = {segment["said"][0]["text"]: [one["summary"] for one in segment["memories"]] for segment in audited["kept"]}
-    assert kept[CAT] == ["猫のコムギが家に来た。"]
-    assert audited["segments"] == {"memories": 3, "filler": 1}
-    assert audited["memories_by_type"] == {"episode": 3}
-    assert audited["filler_share"] == 0.25
-    assert len((await at.get("/v1/memory/audit", sample=1))["kept"]) == 1
-
-
-async def test_a_backup_that_nobody_reads_leaves_nothing_behind(at: Live, tmp_path: Path) -> None:
-    async with at.client.stream("GET", "/v1/backup") as response:
-        assert response.status_code == 200
-        assert int(response.headers["content-length"]) > 100_000
-    await eventually(lambda: not list(tmp_path.glob("backup.partial*")))
-
-
-async def test_an_index_that_fails_is_told_and_words_still_find(at: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*_: Any, **__: Any) -> Any:
-        raise IndexUnavailable("The index server does not answer.", hint="Start it.")
-
-    monkeypatch.setattr(at.home.index, "count", fail)
-    monkeypatch.setattr(at.home.index, "search", fail)
-    status = await at.get("/v1/memory/status")
-    assert (status["index"]["points"], status["index"]["problem"]["code"]) == (None, "index_unavailable")
-    found = await at.get("/v1/memories", query="富士通")
-    assert found["searched"]["words_only"] == "index_unavailable"
-    assert [one["retrieval_score"] for one in found["memories"]] == [None]
