@@ -9,7 +9,7 @@ import pytest
 from server.memory.nouns import nouns
 from server.memory.prompts import SpokenExchange
 from server.memory.quoting import quoted
-from server.memory.telling import tells
+from server.memory.telling import asks, sentences, tells
 
 pytestmark = pytest.mark.unit
 MONDAY = dt.date(2026, 11, 30)
@@ -102,6 +102,78 @@ def test_a_bare_number_is_kept_as_the_answer_it_is() -> None:
     (draft,) = quoted(said("車検はいくらかかったの", "9万4000円"), "ja")
     assert draft.about == (0, 1)
     assert quoted(said("おはよう", "9万円"), "ja") == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        (("前に買ったやつ、いくらだっけ", "違う、二万五千円"), "ja"),
+        (("いくら？", "三万円"), "ja"),
+        (("自転車って、いつのだっけ", "違う、あれは青い自転車の話だよ"), "ja"),
+        (("トマト食べる？まだ庭に沢山あるんだ",), "ja"),
+        (("How much was it?", "No, 25,000 yen"), "en"),
+        (("You know what? I sold the canoe.",), "en"),
+    ],
+)
+def test_no_memory_begins_with_a_question(words: tuple[str, ...], language: str) -> None:
+    (draft,) = quoted(said(*words), language)
+    assert not asks(next(sentences(draft.summary)))
+    assert draft.about == tuple(range(len(words)))
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        (("パソコンはいくらだったっけ", "覚えてる？", "デスクトップの値段を教えて"), "ja"),
+        (("Do you remember how much it was?", "How much was the desktop", "Tell me the price"), "en"),
+    ],
+)
+def test_questions_alone_are_no_memory(words: tuple[str, ...], language: str) -> None:
+    assert quoted(said(*words), language) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "language", "expected"),
+    [
+        (
+            ("富士通のパソコンを三万円で買った", "違う、二万五千円だった"),
+            "ja",
+            "富士通のパソコンを二万五千円で買った。",
+        ),
+        (("猫のタマが来た", "もう三歳だよ", "タマじゃなくてミケだよ"), "ja", "猫のミケが来た。もう三歳だよ。"),
+        (("I bought a kayak for 640 dollars.", "No, 460"), "en", "I bought a kayak for 460 dollars."),
+        (("My cat Lena is old.", "it's Luna, not Lena"), "en", "My cat Luna is old."),
+    ],
+)
+def test_a_correction_is_carried_out_in_what_was_just_told(
+    words: tuple[str, ...], language: str, expected: str
+) -> None:
+    (draft,) = quoted(said(*words), language)
+    assert (draft.summary, draft.about, draft.value_only) == (expected, tuple(range(len(words))), False)
+
+
+def test_an_answer_to_what_the_robot_asked_has_the_robots_subject() -> None:
+    asked = [SpokenExchange("そろそろだなあ", "車検はいくらかかりましたか。", MONDAY), *said("九万円")]
+    (draft,) = quoted(asked, "ja")
+    assert (draft.summary, draft.about, draft.value_only) == ("車検は九万円。", (0, 1), True)
+    # What came out of memory is not quoted.
+    recalled = [SpokenExchange("そろそろだなあ", None, MONDAY), *said("九万円だったよ")]
+    assert [one.summary for one in quoted(recalled, "ja")] == ["九万円だったよ。"]
+
+
+def test_what_only_denies_says_nothing_and_what_follows_it_answers_the_question() -> None:
+    (draft,) = quoted(said("パソコンはいくらだったっけ", "違うよ", "二万五千円だよ"), "ja")
+    assert (draft.summary, draft.about) == ("パソコンは二万五千円だよ。", (0, 1, 2))
+    assert quoted(said("違う、そうじゃない", "That's wrong."), "ja") == ()
+
+
+def test_two_languages_are_two_memories_and_words_do_not_run_together() -> None:
+    drafts = quoted(said("I sold the canoe.", "私は寿司が好き", "My cat Luna is five."), "ja")
+    assert [one.summary for one in drafts] == ["I sold the canoe.", "私は寿司が好き。", "My cat Luna is five."]
+    (mixed,) = quoted(
+        said("推しはLuna", "Lunaは三枚目のアルバムが好き", "iPadで聴いてる曲はBlue", "Lunaの曲が好き"), "ja"
+    )
+    assert mixed.summary == "推しはLuna。 Lunaは三枚目のアルバムが好き。 iPadで聴いてる曲はBlue。 Lunaの曲が好き。"
 
 
 @pytest.mark.parametrize(
