@@ -12,17 +12,19 @@ import unicodedata
 
 _END = r"(?:[。．.!?…~〜ー]|[よねなさ]*[。．.!?…~〜ー]*(?:\s|$))"
 _PLEASE = (
-    r"(?:く(?:れ|ださ)|下さ|ほしい|欲しい|もら(?:え|いた|おう)|いただ|頂|ちょうだい|ちょーだい|いい(?:よ|から|です|$)|ね|よ|な$"
-    r"|、\s*(?:お願い|おねがい|頼|ね|もう)|\s*お願い|お願い"
+    r"(?:く(?:れ|ださ)|下さ|ほしい|欲しい|もら(?:え|いた|おう|って(?:も)?(?:いい|大丈夫))|いただ|頂|ちょうだい|ちょーだい|いい(?:よ|から|です|[。.!?]|$)|ね|よ|な$"
+    r"|(?:も(?:いい|よい|良い|ええ)|も?(?:大丈夫|だいじょうぶ|かまわない|構わない|結構))(?!よう|わけ|の(?:か|は|に)|かな|かも)"
+    r"|、\s*(?:お願い|おねがい|頼|ね|もう|さっき|その|この|あの|それ|今|いま|昨日|前の)|\s*お願い|お願い"
 )
 _REQUEST = f"{_PLEASE}|{_END})"
 # Leaving something behind, and lapses: 置き忘れ, 言い忘れ, 度忘れ, 物忘れ.
-_FORGET = r"(?<![きしいりめけえみ度物ど])(?:忘|わす)れ"
+_FORGET = r"(?:(?<![きしいみりめけえ度物ど])|(?<=やはり)|(?<=っぱり))(?:忘|わす)れ"
 _JAPANESE = re.compile(
     rf"{_FORGET}て(?:しまって|おいて|やって|あげて)?{_REQUEST}"
     rf"|{_FORGET}(?:といて|ちゃって|ちまって){_REQUEST}"
-    rf"|{_FORGET}(?:ろ(?!と言)|とけ|なさい|よう(?!と|がな|もな|かな)|るように(?!な)|てしまえ|ちゃおう)"
-    r"|覚え(?:なくて(?:も)?(?:いい|よい|良い|大丈夫|結構)|ておかなくて|ないで(?!い))"
+    rf"|{_FORGET}(?:ろ(?!と言)|とけ|なさい|よう(?!と|がな|もな|かな)|ましょう|るように(?!な)|ることにし(?:て(?!る|い|た|き)|よう)|てしまえ(?!ば|る)|ちゃおう)"
+    r"|(?:覚え(?:て?い?|てお?か?|とか)|(?:記憶|記録|保存)し(?:てお?か?|とか)?)なくて(?:も)?(?:いい|よい|良い|大丈夫|結構|かまわ)(?!の[かは]|かな)"
+    r"|覚え(?:ておかなくて|ないで(?!い))|(?:記憶|記録)しないで(?!い)"
     r"|(?:な|無)かったことにし(?:て|よう)"
     r"|なしにして|記憶から(?:消|削|なく|無く)"
 )
@@ -31,6 +33,8 @@ _REMEMBERED = re.compile(
 )
 _ERASE = re.compile(
     rf"(?:消し|消去し|削除し|抹消し)(?:て|といて)(?:しまって|おいて)?{_REQUEST}|(?:消|削除し|消去し)せ?{_END}"
+    # メモを消しちゃって is how one tells of a mishap.
+    rf"|は(?:もう|全部)?(?:消し|消去し|削除し)ちゃって{_REQUEST}|(?:消し|消去し|削除し)ちゃって(?:く(?:れ|ださ)|いい)"
 )
 # How an order begins; "I'll forget" and "don't forget" are none.
 _ASKED = (
@@ -43,7 +47,12 @@ _ENGLISH = re.compile(
     rf"{_TOLD}forget\b(?! me not|-me|ful| to | how )"
     rf"|{_TOLD}(?:delete|erase) (?:{_THINGS})\b"
     rf"|{_TOLD}(?:remove|wipe|clear|get rid of)\b.*\b(?:memory|memories|what i (?:said|told))"
-    rf"|{_TOLD}(?:do not|don't|stop) remember(?:ing)?\b|{_TOLD}pretend i never (?:said|told)"
+    rf"|{_TOLD}(?:do not|don't|stop) remember(?:ing)?\b"
+    rf"|{_TOLD}pretend (?:that )?(?:i|you) (?:never|didn't|did not) (?:said|say|told|tell|heard|hear|mention)"
+    r"|\b(?:would|do) you mind forgetting\b|\byou (?:don't|do not|needn't) (?:need to |have to )?remember (?!when|how)"
+    rf"|{_TOLD}(?:there's |there is )?no need to remember\b"
+    rf"|{_TOLD}(?:do not|don't) (?:store|save|record|keep) (?:that|this|what i|any of (?:that|this|it))\b"
+    rf"|{_TOLD}get (?:that|this|it) out of your (?:memory|head|mind)|{_TOLD}clear what you (?:know|remember|have)"
 )
 _HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 

@@ -16,13 +16,11 @@ from typing import Any, cast, get_args
 from server.engines.base import ToolSpec
 from server.errors import RequestError
 from server.memory.asking import Asker
-from server.memory.forget_words import asks_to_forget
 from server.memory.recall_records import SearchResult
-from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, bounded, candidate, search_result, source_result
+from server.memory.tool_results import DEFAULT_LIMITS, ToolLimits, search_result, source_result
 from server.storage.recall_tables import MemoryType
 from server.storage.records import SourceTurn
 from server.storage.types import FIRST_DAY, LAST_DAY, is_possible_day
-from server.storage.words import share_a_word
 
 SEARCH_MEMORY = ToolSpec(
     "search_memory",
@@ -57,10 +55,6 @@ Offer = Callable[[Asker], Awaitable[float | None]]
 _DAY = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "YYYY-MM-DD"}
 _LIMIT = 10
 _SOURCE_LIMITS = ToolLimits(candidates=20)
-_CHOICE_LIMITS = ToolLimits(candidates=3)
-_CHOICE_TURNS = 50
-"""Turn numbers count the turns of all devices; who answers later than that is asked again."""
-_SESSIONS_WITH_CHOICES = 64
 SEARCH_MEMORY_FULL = ToolSpec(
     "search_memory",
     "what the user told you in earlier conversations about their life, family, things and plans; when the result is"
@@ -116,10 +110,10 @@ class SearchMemory:
         """
         memory_type = arguments.get("memory_type")
         if memory_type is not None and memory_type not in get_args(MemoryType):
-            raise _wrong(f"memory_type must be one of {', '.join(get_args(MemoryType))}")
+            raise wrong(f"memory_type must be one of {', '.join(get_args(MemoryType))}")
         asked = SearchArguments(
-            _query(arguments),
-            entities=_texts(arguments, "entities"),
+            query_argument(arguments),
+            entities=texts_argument(arguments, "entities"),
             date_from=_day(arguments, "date_from"),
             date_to=_day(arguments, "date_to"),
             memory_type=cast("MemoryType | None", memory_type),
@@ -127,7 +121,7 @@ class SearchMemory:
             history=arguments.get("history") is True,
         )
         if asked.date_from and asked.date_to and asked.date_from > asked.date_to:
-            raise _wrong("date_from must not be after date_to")
+            raise wrong("date_from must not be after date_to")
         return search_result(await self._search(asked, asker), self._limits)
 
 
@@ -184,11 +178,11 @@ class ReadMemorySource:
         """
         memory_id, turn_ids = arguments.get("memory_id"), arguments.get("source_turn_ids") or ()
         if memory_id is not None and (not isinstance(memory_id, str) or not memory_id.strip()):
-            raise _wrong("memory_id must be an id from search_memory")
+            raise wrong("memory_id must be an id from search_memory")
         if not isinstance(turn_ids, list | tuple) or any(type(one) is not int or one < 1 for one in turn_ids):
-            raise _wrong("source_turn_ids must be a list of numbers from search_memory")
+            raise wrong("source_turn_ids must be a list of numbers from search_memory")
         if (memory_id is None) == (not turn_ids):
-            raise _wrong("give memory_id or source_turn_ids, one of them, from search_memory")
+            raise wrong("give memory_id or source_turn_ids, one of them, from search_memory")
         around = _whole(arguments, "around", 0, 0, 5)
         found = await self._read(memory_id.strip() if memory_id else None, tuple(turn_ids)[:20], around, asker)
         return source_result(found, self._limits)
@@ -231,67 +225,6 @@ FORGET_MEMORY_SHORT = ToolSpec(
 TOOL_NAMES = (SEARCH_MEMORY.name, READ_MEMORY_SOURCE.name, FORGET_MEMORY.name)
 
 
-class ForgetMemory:
-    """Forgets on request. By words only what is meant for certain: else it gives back what to ask about.
-
-    A model that was talked into it, by a memory or by anything else it has read, forgets nothing: the user must have
-    asked for it in this very turn, or have been asked which memory is meant in the turn before.
-    """
-
-    def __init__(
-        self,
-        search: SearchMemories,
-        forget: ForgetMemories,
-        *,
-        spec: ToolSpec = FORGET_MEMORY,
-        limits: ToolLimits = _CHOICE_LIMITS,
-    ) -> None:
-        self.spec = spec
-        self._search = search
-        self._forget = forget
-        self._limits = limits
-        self._choices: dict[str, tuple[int, frozenset[str]]] = {}
-
-    async def offer(self, asker: Asker) -> float | None:
-        """Only where `run` could do it: the user asks for it, or was just asked which memory is meant."""
-        return 0.0 if asks_to_forget(asker.words) or self._pending(asker) else None
-
-    async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"forgotten": n, ...}`, or `which`: candidates among which the user must choose. Raises `RequestError`."""
-        memory_ids = _texts(arguments, "memory_ids")
-        if bool(memory_ids) == (arguments.get("query") is not None):
-            raise _wrong("give query or memory_ids, one of them")
-        query = None if memory_ids else _query(arguments)
-        among = None if asks_to_forget(asker.words) else self._pending(asker)
-        if among is not None and not (among and among.issuperset(memory_ids)):
-            raise _wrong("the user did not ask to forget anything just now; nothing was forgotten")
-        if query is None:
-            return dict(await self._forget(memory_ids[:10], asker))
-        found = await self._search(SearchArguments(query, limit=self._limits.candidates), asker)
-        candidates = [one for one in found.candidates if among is None or one.memory.memory_id in among]
-        if not candidates:
-            return {"forgotten": 0, "note": "nothing found"}
-        best = candidates[0].memory
-        # What is gone is gone: meaning alone is too little to go by.
-        certain = share_a_word(f"{query}\n{asker.words}", f"{best.topic}\n{best.summary}\n{' '.join(best.entities)}")
-        if (found.ambiguous and len(candidates) > 1) or not certain:
-            which = bounded([candidate(one, self._limits) for one in candidates], self._limits)
-            self._offer(asker, [one["memory_id"] for one in which])
-            return {"forgotten": 0, "which": which, "note": "ask the user which one, then give its memory_ids"}
-        return dict(await self._forget((best.memory_id,), asker))
-
-    def _offer(self, asker: Asker, memory_ids: Sequence[str]) -> None:
-        self._choices.pop(asker.session_id, None)
-        self._choices[asker.session_id] = asker.turn_id, frozenset(memory_ids)
-        while len(self._choices) > _SESSIONS_WITH_CHOICES:
-            del self._choices[next(iter(self._choices))]
-
-    def _pending(self, asker: Asker) -> frozenset[str]:
-        """The memories of which the user has just been asked which is meant, in another turn than this."""
-        asked_in, choices = self._choices.get(asker.session_id, (asker.turn_id, frozenset()))
-        return choices if asked_in < asker.turn_id <= asked_in + _CHOICE_TURNS else frozenset()
-
-
 def has_forgotten(call: Mapping[str, Any]) -> bool:
     """Whether a finished call, `{"name", "arguments", "result"}`, forgot something."""
     result = call.get("result")
@@ -299,17 +232,17 @@ def has_forgotten(call: Mapping[str, Any]) -> bool:
     return call.get("name") == FORGET_MEMORY.name and isinstance(forgotten, int) and forgotten > 0
 
 
-def _query(arguments: Mapping[str, Any]) -> str:
+def query_argument(arguments: Mapping[str, Any]) -> str:
     query = arguments.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise _wrong("query must be a text that is not empty")
+        raise wrong("query must be a text that is not empty")
     return query.strip()
 
 
-def _texts(arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def texts_argument(arguments: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = arguments.get(name) or ()
     if not isinstance(values, list | tuple) or any(not isinstance(value, str) for value in values):
-        raise _wrong(f"{name} must be a list of texts")
+        raise wrong(f"{name} must be a list of texts")
     return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
 
 
@@ -320,18 +253,18 @@ def _day(arguments: Mapping[str, Any], name: str) -> dt.date | None:
     try:
         day = dt.date.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        raise _wrong(f"{name} must be a day like 2026-11-30") from None
+        raise wrong(f"{name} must be a day like 2026-11-30") from None
     if not is_possible_day(day):
-        raise _wrong(f"{name} must lie from {FIRST_DAY} to {LAST_DAY}")
+        raise wrong(f"{name} must lie from {FIRST_DAY} to {LAST_DAY}")
     return day
 
 
 def _whole(arguments: Mapping[str, Any], name: str, otherwise: int, least: int, most: int) -> int:
     value = arguments.get(name, otherwise)
     if type(value) is not int or not least <= value <= most:
-        raise _wrong(f"{name} must be a whole number from {least} to {most}")
+        raise wrong(f"{name} must be a whole number from {least} to {most}")
     return value
 
 
-def _wrong(what: str) -> RequestError:
+def wrong(what: str) -> RequestError:
     return RequestError(what, code="arguments_invalid")

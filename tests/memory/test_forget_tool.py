@@ -11,8 +11,9 @@ import pytest
 
 from server.errors import RequestError
 from server.memory.asking import Asker
-from server.memory.forget_words import asks_to_forget
-from server.memory.tools import ForgetMemory
+from server.memory.forget_tool import ForgetMemory
+from server.memory.tools import FORGET_MEMORY, FORGET_MEMORY_SHORT
+from server.storage.memory_records import Memory
 from tests.memory.test_memory_tools import ASKER, Search, memory, result
 
 pytestmark = pytest.mark.unit
@@ -29,26 +30,63 @@ class Forget:
         return {"forgotten": len(memory_ids), "still_found": 0}
 
 
-async def test_what_is_certain_is_forgotten_and_no_word_of_it_comes_back() -> None:
+PC = memory(1, "富士通のパソコンを三万円で買った。", entities=("富士通", "パソコン"))
+OFFICE = memory(2, "会社のパソコンが壊れた。", entities=("会社", "パソコン"))
+SLOW = memory(3, "富士通のパソコンは動きが遅い。", entities=("富士通", "パソコン"))
+CAT = memory(4, "猫のミケが注射を打った。", entities=("猫", "ミケ"))
+SISTER = memory(5, "姉のパソコンはマックだ。", entities=("姉", "パソコン"))
+
+
+async def test_what_is_certain_is_forgotten_together_and_no_word_of_it_comes_back() -> None:
     forget = Forget()
-    tool = ForgetMemory(Search(result(memory(1), memory(2))), forget)
-    told = await tool.run({"query": "富士通のPC"}, FORGETTING)
-    assert forget.asked == [(memory(1).memory_id,)]
+    tool = ForgetMemory(Search(result(PC, CAT, SLOW)), forget)
+    told = await tool.run({"query": "富士通のパソコン"}, FORGETTING)
+    assert forget.asked == [(PC.memory_id, SLOW.memory_id)]
     assert "富士通" not in json.dumps(told, ensure_ascii=False)
-    assert await tool.run({"memory_ids": [memory(2).memory_id, memory(2).memory_id]}, FORGETTING) == {
-        "forgotten": 1,
-        "still_found": 0,
-    }
 
 
-async def test_what_is_ambiguous_is_asked_about_and_not_forgotten() -> None:
+async def test_named_memories_are_forgotten_and_what_else_is_meant_is_told_as_still_remembered() -> None:
     forget = Forget()
-    told = await ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget).run(
-        {"query": "PC"}, FORGETTING
-    )
-    assert [one["memory_id"] for one in told["which"]] == [memory(1).memory_id, memory(2).memory_id]
+    tool = ForgetMemory(Search(result(PC, SLOW, CAT)), forget)
+    told = await tool.run({"memory_ids": [PC.memory_id, PC.memory_id]}, FORGETTING)
+    assert forget.asked == [(PC.memory_id,)]
+    assert [one["memory_id"] for one in told["still_remembered"]] == [SLOW.memory_id]
+    assert (told["forgotten"], told["still_found"]) == (1, 0)
+
+
+async def test_what_may_be_meant_too_is_asked_about_and_nothing_is_forgotten() -> None:
+    forget = Forget()
+    told = await ForgetMemory(Search(result(PC, OFFICE, CAT)), forget).run({"query": "パソコン"}, FORGETTING)
+    assert [one["memory_id"] for one in told["which"]] == [PC.memory_id, OFFICE.memory_id]
+    assert told["forgotten"] == 0
     assert forget.asked == []
     assert (await ForgetMemory(Search(result()), forget).run({"query": "PC"}, FORGETTING))["note"] == "nothing found"
+    assert forget.asked == []
+
+
+async def test_what_is_somebody_elses_stays_and_is_told() -> None:
+    forget = Forget()
+    mine = replace(FORGETTING, words="僕のパソコンのことは忘れて")
+    told = await ForgetMemory(Search(result(SISTER, PC)), forget).run({"query": "パソコン"}, mine)
+    assert forget.asked == [(PC.memory_id,)]
+    assert [one["summary"] for one in told["still_remembered"]] == [SISTER.summary]
+
+
+async def test_everything_but_something_is_no_request_for_that_thing() -> None:
+    forget = Forget()
+    words = replace(FORGETTING, words="パソコンのこと以外は全部忘れて")
+    told = await ForgetMemory(Search(result(PC)), forget).run({"query": "パソコン"}, words)
+    assert (told["forgotten"], forget.asked) == (0, [])
+
+
+async def test_all_that_is_remembered_is_not_forgotten_by_a_word() -> None:
+    forget = Forget()
+    for words in ("全部忘れて", "Forget everything."):
+        told = await ForgetMemory(Search(result(PC, CAT)), forget).run(
+            {"query": words}, replace(FORGETTING, words=words)
+        )
+        assert told["forgotten"] == 0
+        assert "ask the user" in told["note"]
     assert forget.asked == []
 
 
@@ -72,33 +110,77 @@ async def test_who_did_not_ask_for_it_makes_nothing_forgotten(arguments: dict[st
     assert search.asked == []
 
 
+async def asked_which(forget: Forget, *, small: bool = False) -> ForgetMemory:
+    tool = ForgetMemory(Search(result(PC, OFFICE)), forget, spec=FORGET_MEMORY_SHORT if small else FORGET_MEMORY)
+    assert "which" in await tool.run({"query": "パソコン"}, FORGETTING)
+    return tool
+
+
+def answering(words: str) -> Asker:
+    return replace(ASKER, turn_id=FORGETTING.turn_id + 1, words=words)
+
+
 async def test_who_was_asked_which_one_need_not_say_forget_again() -> None:
     forget = Forget()
-    tool = ForgetMemory(Search(result(memory(1), memory(2), ambiguous=True)), forget)
-    await tool.run({"query": "PC"}, FORGETTING)
-    chosen = {"memory_ids": [memory(2).memory_id]}
-    answer = replace(ASKER, turn_id=FORGETTING.turn_id + 1, words="新しい方")
+    tool = await asked_which(forget)
+    chosen = {"memory_ids": [OFFICE.memory_id]}
+    answer = answering("会社の方")
     for stranger in (replace(answer, session_id="other"), replace(answer, turn_id=FORGETTING.turn_id)):
         with pytest.raises(RequestError):
             await tool.run(chosen, stranger)
     with pytest.raises(RequestError):
-        await tool.run({"memory_ids": [memory(2).memory_id, memory(3).memory_id]}, answer)
+        await tool.run({"memory_ids": [OFFICE.memory_id, CAT.memory_id]}, answer)
     assert (await tool.run(chosen, answer))["forgotten"] == 1
-    assert forget.asked == [(memory(2).memory_id,)]
+    assert forget.asked == [(OFFICE.memory_id,)]
+    with pytest.raises(RequestError):
+        await tool.run({"query": "両方"}, answering("両方"))
 
 
-async def test_who_was_asked_which_one_may_name_it_and_nothing_but_what_was_offered_is_forgotten() -> None:
+@pytest.mark.parametrize(
+    ("words", "query", "gone"),
+    [
+        ("会社のほう", "会社のほう", [OFFICE]),
+        ("両方", "パソコン", [PC, OFFICE]),
+        ("両方とも忘れて", "両方", [PC, OFFICE]),
+        ("二つ目", "二つ目", [OFFICE]),
+        ("both of them", "both", [PC, OFFICE]),
+        ("The first one.", "first", [PC]),
+        ("会社じゃないほう", "会社", [PC]),
+        ("富士通のを忘れて", "富士通", [PC]),
+        ("うん、そうだね", "会社", [OFFICE]),
+    ],
+)
+async def test_answers_choose_with_the_query_of_a_small_model(words: str, query: str, gone: list[Memory]) -> None:
     forget = Forget()
-    search = Search(result(memory(1), memory(2), ambiguous=True))
-    tool = ForgetMemory(search, forget)
-    await tool.run({"query": "富士通のパソコン"}, FORGETTING)
-    answer = replace(ASKER, turn_id=FORGETTING.turn_id + 1, words="富士通の新しい方")
-    assert await tool.offer(answer) == 0.0
-    search.found = result(memory(3), memory(2), ambiguous=True)
-    assert (await tool.run({"query": "富士通の新しい方"}, answer))["forgotten"] == 1
-    assert forget.asked == [(memory(2).memory_id,)]
-    search.found = result(memory(3))
-    assert await tool.run({"query": "富士通"}, answer) == {"forgotten": 0, "note": "nothing found"}
+    tool = await asked_which(forget)
+    assert (await tool.run({"query": query}, answering(words)))["forgotten"] == len(gone)
+    assert forget.asked == [tuple(one.memory_id for one in gone)]
+
+
+async def test_a_small_model_is_offered_it_only_for_words_that_choose() -> None:
+    tool = await asked_which(Forget(), small=True)
+    assert await tool.offer(answering("両方")) == 0.0
+    assert await tool.offer(answering("きょうの天気は？")) is None
+    assert await tool.offer(answering("やっぱりいいや")) is None
+    assert await (await asked_which(Forget())).offer(answering("黒いほう")) == 0.0
+
+
+async def test_what_is_asked_next_is_a_new_request_and_taking_it_back_forgets_nothing() -> None:
+    forget = Forget()
+    tool = await asked_which(forget)
+    assert (await tool.run({"query": "x"}, answering("やっぱりいいや")))["forgotten"] == 0
+    tool = await asked_which(forget)
+    tool._search = Search(result(CAT, PC))
+    assert (await tool.run({"query": "猫"}, answering("猫のことは全部忘れて")))["forgotten"] == 1
+    assert forget.asked == [(CAT.memory_id,)]
+
+
+async def test_an_answer_that_chooses_nothing_is_asked_again() -> None:
+    forget = Forget()
+    tool = await asked_which(forget)
+    told = await tool.run({"query": "黒いやつ"}, answering("黒いやつ"))
+    assert [one["memory_id"] for one in told["which"]] == [PC.memory_id, OFFICE.memory_id]
+    assert forget.asked == []
 
 
 async def test_what_shares_no_word_with_the_request_is_asked_about_first() -> None:
@@ -108,126 +190,3 @@ async def test_what_shares_no_word_with_the_request_is_asked_about_first() -> No
     )
     assert (told["forgotten"], [one["memory_id"] for one in told["which"]]) == (0, [memory(1).memory_id])
     assert forget.asked == []
-
-
-REQUESTS = [
-    "そのことは忘れて",
-    "ﾜｽﾚﾃ わすれてよ",
-    "記録を消してほしい",
-    "Please FORGET that.",
-    "Delete it",
-    "don't remember it",
-    "そのパソコンのことは忘れて",
-    "さっきの電話番号、消しておいて",
-    "引っ越しの話は忘れてください",
-    "Forget about my old car.",
-    "Please delete what I told you about work.",
-    "忘れてくれる？",
-    "さっきの話、わすれてください。",
-    "富士通のパソコンの話、忘れて",
-    "忘れろ",
-    "忘れてしまって",
-    "忘れといて",
-    "忘れておいて",
-    "覚えなくていいよ",
-    "覚えておかなくていい",
-    "ワスレテ",
-    "忘れてしまってほしい",
-    "もう忘れて！",
-    "傘をなくした話はもう忘れて",
-    "Please forget what I said about my knee.",
-    "Can you forget that?",
-    "今の話はなかったことにして",
-    "その情報は削除して",
-    "Erase that, please",
-    "stop remembering my address",
-    "忘れてね",
-    "忘れちゃっていいよ",
-    "I want you to forget it.",
-    "富士通のパソコンのことは忘れて",
-    "そのことは消して",
-    "忘れてもらえる？",
-    "forget it",
-    "忘れてください、お願い",
-    "その番号を忘れてほしいんだけど",
-    "もう忘れて",
-]
-OTHER_WORDS = [
-    "薬を飲むのを忘れずに",
-    "傘を忘れずに持っていくよ",
-    "最近物忘れがひどいんだ",
-    "度忘れしちゃって",
-    "電気を消して",
-    "テレビを消して",
-    "テレビ消すね",
-    "火を消すのを手伝って",
-    "忘れかけてた",
-    "忘れがちなんだ",
-    "お忘れなく",
-    "置き忘れが多い",
-    "キャンセルして",
-    "予約を取り消して",
-    "写真を削除するアプリを買った",
-    "It is unforgettable",
-    "remove the pot from the stove",
-    "how do I get rid of mold",
-    "wipe the table",
-    "delete key is broken",
-    "忘れられない",
-    "忘れてはいけない",
-    "忘れてないよね",
-    "忘れてなかった",
-    "忘れてほしくない",
-    "忘れてた",
-    "忘れそうになった",
-    "忘れちゃだめだよ",
-    "忘れちゃいけない",
-    "忘れてもらっては困る",
-    "忘れるとこだった",
-    "忘れるな",
-    "忘れるなよ",
-    "忘れることがある",
-    "忘れるよ",
-    "忘れたら教えて",
-    "消防車",
-    "消しカス",
-    "もう忘れたよ",
-    "I'll forget",
-    "you forgot",
-    "forget me not",
-    "don't you forget",
-    "Do not forget my birthday!",
-    "宿題を家に忘れちゃった",
-    "パソコンはいくらだった？",
-    "What did I buy?",
-    "",
-    "はい",
-    "パソコンを消して",
-    "宿題を忘れて怒られた",
-    "傘を忘れて、困った",
-    "パソコンのことは忘れてはいけないよ",
-    "I don't remember",
-    "I forget things",
-    "Never forget that",
-    "忘れないでね",
-    "Don't forget to call",
-    "財布を置き忘れて",
-    "忘れ物をした",
-    "I can't remember it",
-    "Did you forget?",
-    "消しゴムを貸して",
-    "明かりを消してください",
-    "ごめん、忘れてて",
-    "すっかり忘れてしまった",
-    "忘れてしまいそう",
-]
-
-
-@pytest.mark.parametrize("words", REQUESTS)
-def test_requests_to_forget_are_known(words: str) -> None:
-    assert asks_to_forget(words)
-
-
-@pytest.mark.parametrize("words", OTHER_WORDS)
-def test_what_speaks_of_forgetting_or_erases_other_things_is_no_request(words: str) -> None:
-    assert not asks_to_forget(words)

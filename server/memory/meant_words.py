@@ -1,0 +1,275 @@
+"""What a request to forget names, and what a memory is about: its things, owners, and what tells it from others.
+
+Pure, by the look of the words, Japanese and English. `meant.py` compares with it. Knows no memory and no similarity.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+
+from server.memory.content import without_denied
+from server.memory.english_words import HEADS, NO_THING
+from server.memory.nouns import is_said_of, nouns
+from server.memory.numbers import quantities
+from server.memory.question_words import ASKING, forms
+from server.memory.request_words import (
+    LIGHT_ENGLISH,
+    LIGHT_JAPANESE,
+    LIGHT_KANA,
+    NAMED_LIGHT,
+    NO_OWNER,
+    OF_REQUESTS,
+    PETS,
+    POINTING,
+)
+from server.storage.words import fold
+
+_ANY_DAY = dt.date(2000, 1, 3)
+_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
+_KANJI, _KATAKANA = "一-龯々ヶ", "ァ-ヺー"
+_RUN = re.compile(
+    # 引っ越し, 買い物, 飲み会: kana within a word, and not a particle between two.
+    rf"(?P<mixed>[{_KANJI}]+(?:[いきしちみりぎじびえけせねべめれげ]っ?|っ)[{_KANJI}]+)"
+    rf"|(?P<run>[{_KANJI}]{{2,}}|[{_KATAKANA}]{{2,}})|(?P<other>[a-z0-9](?:[a-z0-9'.-]*[a-z0-9])?)"
+)
+_JAPANESE_REQUEST = re.compile(
+    r"(?:(?:忘|わす|ワス)れ|覚え(?:て|な|と)|(?:消|削除|抹消|消去)(?:し|せ|す|$)|(?:な|無)かったことに|なしにして|記憶から)[^、。]*"
+)
+_LIGHT_PHRASE = re.compile(
+    r"(?:もう|全部|ぜんぶ|すべて|全て|みんな|さっき|今|いま|先|この前|この間|こないだ|いつか|前に?言った|言ってた|話した|教えた)+"
+    r"|(?:その|この|あの|それ|これ|あれ|そっち|こっち|お願い|ねえ|ごめん|やっぱり?|ちょっと|ちょい)|(?:の|に関する|についての?)?"
+    rf"(?<![{_KANJI}])(?:話|こと|事|件|やつ|もの|記憶|記録|情報|データ|メモ|内容|履歴|思い出)(?=$|[はをもについ、。])"
+)
+_PIECES = re.compile(r"[のはをがもと、。,.!?!?\s]|って|から|けど|ので|だよ|だね")
+_EVERYTHING = re.compile(
+    r"全部|ぜんぶ|すべて|全て|何もかも|一切|みんな|\beverything\b|\ball (?:of|about|the|my|that)\b|\bevery\b"
+)
+_KIN = (
+    "お?(?:父|母|兄|姉)さん|お(?:とう|かあ|にい|ねえ|じい|ばあ|爺|婆|じ|ば)(?:さん|ちゃん)|父親?|母親?|兄貴?|姉|弟|妹|夫|妻|嫁|旦那|主人|娘|息子|祖父|祖母"
+    "|孫|両親|叔父|叔母|伯父|伯母|従兄弟|友達|友人|同僚|上司|部下|先輩|後輩|隣|近所|彼氏|彼女|大家"
+)
+_JAPANESE_OWNER = re.compile(
+    rf"(?P<who>{_KIN}|[{_KANJI}{_KATAKANA}]{{1,8}}(?=さん|ちゃん|くん|君|様|先生|部長|課長|先輩))"
+    r"(?:さん|ちゃん|くん|君|様|先生|部長|課長|先輩)?(?=の|が|は|も|って)"
+)
+_KIN_ENGLISH = "|".join(sorted({*HEADS, "neighbour", "neighbor", "mate", "kid", "son", "parents", "coworker"}))
+_ENGLISH_OWNER = re.compile(
+    rf"\b(?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|[Tt]he|[Aa])\s+(?P<kin>(?:{_KIN_ENGLISH}))s?(?:'s?\b|(?=\s+[a-z]))"
+    r"|\b(?P<name>[A-Z][\w-]+)'s(?=\s+\w)"
+)
+_SELF_JAPANESE = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|我が家|あたし)の?$")
+_ADJECTIVE = re.compile(rf"(?:[{_KANJI}][ぁ-ん]{{0,2}}い|[{_KANJI}]な|前の|次の|昔の)$")
+_NO_WORDS = ASKING | {"i'm", "i've", "i'd"}
+_STOPS = ASKING | NO_THING | frozenset(("my", "our", "your", "and", "is", "was"))
+
+
+def plain(text: str) -> str:
+    """Folded, with one apostrophe."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+
+
+def _key(word: str) -> str:
+    """As words are compared: English without its ending, kana of one kind."""
+    if word.isascii():
+        word = re.sub(r"'s?$", "", word)
+        stem = next(iter(forms(word)[1:]), word)
+        # The second form is the stem where there is an ending, else made up.
+        return stem if word.startswith(stem) or word.endswith("ies") else word
+    return word.translate(_HIRAGANA)
+
+
+def things(text: str, names: Iterable[str] = ()) -> tuple[str, ...]:
+    """Words that tell what `text` is about, in order, as keys to compare; no words of every talk.
+
+    `names`: names and things known to be in it.
+    """
+    found = [word for word in _words(text) if word not in LIGHT_JAPANESE | LIGHT_ENGLISH]
+    found += [part for name in names for part in _words(name) if part not in LIGHT_JAPANESE | LIGHT_ENGLISH]
+    return tuple(dict.fromkeys(map(_key, found)))
+
+
+def all_words(text: str) -> frozenset[str]:
+    """Every word, the light ones too, as keys."""
+    return frozenset(map(_key, _words(text)))
+
+
+def _words(text: str) -> list[str]:
+    found: list[str] = []
+    for match in _RUN.finditer(plain(text)):
+        word = match[0]
+        if match.lastgroup != "other" or re.sub(r"'s?$", "", word) not in _NO_WORDS:
+            found.append(word)
+    # Single kanji are words only where they stand as nouns do.
+    found += [fold(word) for word in nouns(text, _ANY_DAY) if not fold(word).isascii()]
+    return found
+
+
+def wanted_words(request: str) -> tuple[str, ...]:
+    """What a request to forget names, in order, as keys; nothing when it only points (それ忘れて, forget that)."""
+    return tuple(dict.fromkeys(map(_key, _wanted(request))))
+
+
+def wanted_phrase(request: str) -> str:
+    """The same as it was said, to search for."""
+    japanese = _is_japanese(plain(request))
+    return ("、" if japanese else " ").join(dict.fromkeys(_wanted(request)))
+
+
+def _wanted(request: str) -> list[str]:
+    text = _DENIED_AFTER.sub("", plain(without_denied(request)))
+    if _is_japanese(text):
+        return _wanted_japanese(text)
+    found = [word for word in _words(text) if word not in OF_REQUESTS]
+    heavy = [word for word in found if word not in LIGHT_ENGLISH]
+    return heavy or [word for word in found if word not in POINTING]
+
+
+def _is_japanese(text: str) -> bool:
+    return re.search(rf"[ぁ-ん{_KANJI}{_KATAKANA}]", text) is not None
+
+
+def lacks_what_is_asked(request: str, text: str) -> bool:
+    """Whether only one value of something is asked for, its price or number, and `text` tells none."""
+    asked = plain(request)
+    told = quantities(text)
+    if _PRICE.search(asked):
+        return not (_PRICE.search(plain(text)) or any(one.unit in _MONEY for one in told))
+    return bool(_NUMBER.search(asked)) and not (_NUMBER.search(plain(text)) or re.search(r"\d", plain(text)))
+
+
+_PRICE = re.compile(r"値段|価格|金額|いくら|代金|料金|\b(?:price|cost|costs|paid)\b")
+_NUMBER = re.compile(r"番号|暗証|パスワード|\b(?:number|code|pin|password)\b")
+_MONEY = frozenset(("円", "ドル", "ユーロ", "ポンド"))
+_EXCEPT = re.compile(
+    r"以外|を?除いて|を?のぞいて|だけは?(?:忘れないで|覚えて|残し)"
+    r"|\bexcept\b|\bbut not\b|\bother than\b|\bapart from\b"
+)
+_DENIED_AFTER = re.compile(
+    r"[、,]?[^、。,.]*(?:じゃ|では)なくて?[。]?$|,? (?:and |but )?not (?:the |my |about )*[\w' -]+[.!]?$"
+)
+_OWN = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|あたし)(?:たち|ら)?の|\b(?:my|our)\b")
+_POINTS = re.compile(
+    r"それ|その|そん|これ|この|あれ|あの|今の|いまの|さっき|先ほど|今言った"
+    r"|\b(?:that|this|it|those|these|them)\b|\bwhat (?:i|we) (?:just )?(?:said|told|talked)"
+)
+
+
+def excepts(request: str) -> bool:
+    """Whether it tells what is not to be forgotten."""
+    return _EXCEPT.search(plain(request)) is not None
+
+
+def of_ones_own(request: str) -> bool:
+    """Whether who asks says that it is their own: 僕の, my."""
+    return _OWN.search(plain(request)) is not None
+
+
+def points(request: str) -> bool:
+    """Whether it points at what was said or shown."""
+    return _POINTS.search(plain(request)) is not None
+
+
+def _wanted_japanese(text: str) -> list[str]:
+    # What stands after the request verb is no name of a thing: 忘れてほしいんだけど.
+    sentences = [_JAPANESE_REQUEST.sub("", part) for part in re.split(r"[。.!?!?]", text)]
+    text = "、".join(_LIGHT_PHRASE.sub("、", part) for part in sentences)
+    found: list[tuple[int, str]] = []
+    for word in _words(text):
+        if word not in OF_REQUESTS:
+            found.append((text.find(word), word))
+    at = 0
+    for piece in _PIECES.split(text):
+        piece = re.sub(r"(?:さん|ちゃん|くん|さま)$", "", piece.strip())
+        if re.fullmatch(r"[ぁ-んー]{2,}", piece) and piece not in LIGHT_KANA:
+            found.append((text.find(piece, at), piece))
+    ordered = [word for _, word in sorted(found)]
+    heavy = [word for word in ordered if word not in LIGHT_JAPANESE | LIGHT_KANA]
+    return heavy or [word for word in ordered if word in NAMED_LIGHT]
+
+
+def wants_everything(request: str) -> bool:
+    """Whether all that there is of it is meant."""
+    return _EVERYTHING.search(plain(request)) is not None
+
+
+def mentions(word: str, text: str, words: Collection[str]) -> bool:
+    """Whether `text`, of which `words` are `all_words`, has a wanted word. Parts of other words do not count."""
+    if word in words:
+        return True
+    if word.isascii():
+        return False
+    bare = re.sub(r"(?<=[一-龯々])[ぁ-ん]+$", "", word)
+    if len(bare) < 2:
+        return False
+    folded = plain(text)
+    if re.search(rf"[{_KANJI}]", bare):
+        return bare in folded.translate(_HIRAGANA)
+    runs = [run.translate(_HIRAGANA) for run in re.findall(rf"[{_KATAKANA}]+", folded)]
+    return any(run == bare or (len(bare) > 3 and bare in run) for run in runs) or (
+        re.search(
+            rf"(?:(?<![ぁ-ん])|(?<=[でにをはがのとも])){re.escape(bare)}(?=[はがをのもとにでへ、。]|さん|ちゃん|くん|って|$)",
+            folded,
+        )
+        is not None
+    )
+
+
+def owners(text: str) -> frozenset[str]:
+    """Other people than who speaks, of whose things or doings `text` tells."""
+    found = {_kin(match["who"]) for match in _JAPANESE_OWNER.finditer(unicodedata.normalize("NFKC", text))}
+    straight = text.replace("’", "'")
+    for match in _ENGLISH_OWNER.finditer(straight):
+        who = (match["kin"] or match["name"]).casefold()
+        if who not in NO_OWNER and (match["kin"] is None or who not in PETS):
+            found.add(_key(who))
+    if straight[:1].isascii() and is_said_of(straight):
+        found.add(_key(straight.split()[0].casefold()))
+    return frozenset(found)
+
+
+def _kin(who: str) -> str:
+    bare = re.sub(r"^お(?=[父母兄姉爺婆])|さん$|ちゃん$", "", who)
+    kana = {"おとう": "父", "おかあ": "母", "おにい": "兄", "おねえ": "姉"}
+    return kana.get(bare, bare).translate(_HIRAGANA)
+
+
+def described(text: str, word: str) -> tuple[frozenset[str], bool]:
+    """What stands right before `word` and tells it from others of its kind, and whether it is said to be one's own.
+
+    富士通のパソコン, my old car.
+    """
+    folded = plain(text)
+    if word.isascii():
+        return _described_english(folded, word)
+    at = folded.translate(_HIRAGANA).find(word)
+    if at < 0:
+        return frozenset(), False
+    before = re.split(r"[\s、。,.!?!?をはがにでへ]", folded[:at])[-1]
+    own = _SELF_JAPANESE.search(before) is not None
+    found: set[str] = set()
+    if before.endswith("の"):
+        found |= {_key(part) for part in before.split("の") if part and not _SELF_JAPANESE.search(part)}
+    elif adjective := _ADJECTIVE.search(before):
+        found.add(adjective[0])
+    elif before and re.search(rf"[{_KANJI}{_KATAKANA}]$", before):
+        found.add(_key(before.split("の")[-1]))
+    return frozenset(found), own
+
+
+def _described_english(text: str, word: str) -> tuple[frozenset[str], bool]:
+    spoken = re.findall(r"[a-z0-9][a-z0-9'-]*", text)
+    for place, one in enumerate(spoken):
+        if _key(one) != word:
+            continue
+        found: set[str] = set()
+        for before in reversed(spoken[max(0, place - 3) : place]):
+            if before in ("my", "our"):
+                return frozenset(found), True
+            if before in _STOPS:
+                break
+            found.add(_key(before))
+        return frozenset(found), False
+    return frozenset(), False
