@@ -128,8 +128,9 @@ def _contradicted(
         if differing:
             alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
         else:
-            # Red that was blue: no rule sees it, so all else must be the same. Much is said with 本当は.
-            alike = cosine >= recipe.same_matter and same_names(proposal.memory, memory)
+            # Red that was blue: no rule sees it, so all else must be the same. Much is said with 本当は. A bare value
+            # corrects only what has such a value.
+            alike = proposal.put_right is None and cosine >= recipe.same_matter and same_names(proposal.memory, memory)
         said_again = cosine >= recipe.duplicate and not adds_to(mine, theirs)
         if proposal.corrects and alike and not said_again:
             corrected.append((bool(differing), cosine, memory))
