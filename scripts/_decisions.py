@@ -161,13 +161,14 @@ class Decider:
 
     async def _whole_turn(self, heard: Heard) -> tuple[bool, str, str]:
         """Whether the turn searched, its first query, and its reply."""
-        request = self._thinker.request(_turn(), heard, ())
+        loop = self._thinker.tool_loop(_turn(), heard, TurnTrace(self._monotonic))
         reader = self._reader()
 
         async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
             nonlocal reader
             # What was written beside a call is no answer.
             reader, calls = self._reader(), []
+            request = self._thinker.request(_turn(), heard, (), loop.runs)
             asked = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
             async with aclosing(self._llm.generate(asked)) as deltas:
                 async for delta in deltas:
@@ -177,7 +178,6 @@ class Decider:
                         reader.feed(delta.text)
             return calls
 
-        loop = self._thinker.tool_loop(_turn(), heard, TurnTrace(self._monotonic))
         await loop.run(ask)
         answer, _ = reader.finish()
         queries = [str(run.arguments.get("query", "")) for run in loop.runs if run.name == SEARCH_MEMORY.name]

@@ -243,24 +243,24 @@ class Pairs:
 
     async def _in_a_row(self, samples: Samples) -> Run | str:
         trace = TurnTrace(self.monotonic)
-        request = TurnRequest("bench", samples=samples)
         began = self.monotonic()
-        heard = await hear(request, self.engines, self.persona, self.settings, trace)
+        heard = await hear(TurnRequest("bench", samples=samples), self.engines, self.persona, self.settings, trace)
         if heard is None:
             return "no_speech"
         thinker = Thinker(self.engines.llm, self.persona, self.settings, self.tools)
-        request_for_model = thinker.request(_turn(), heard, ())
+        loop = thinker.tool_loop(_turn(), heard, trace)
         written: list[str] = []
 
         async def ask(said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
             written.clear()
-            asked = replace(request_for_model, messages=(*request_for_model.messages, *said), tools=tuple(tools))
+            request = thinker.request(_turn(), heard, (), loop.runs)
+            asked = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
             with trace.span("llm"):
                 deltas = [delta async for delta in self.engines.llm.generate(asked)]
             written.extend(delta.text for delta in deltas if isinstance(delta, LlmText))
             return [delta for delta in deltas if isinstance(delta, LlmToolCall)] if tools else []
 
-        await thinker.tool_loop(_turn(), heard, trace).run(ask)
+        await loop.run(ask)
         names = [tool.spec.name for tool in self.tools]
         reader = AnswerReader([e.id for e in self.persona.emotions], [a.id for a in self.persona.actions], names)
         reader.feed("".join(written))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
@@ -78,13 +78,11 @@ class Thinker:
         )
 
     def request(
-        self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], numerals: Collection[str] | None = None
+        self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun] = ()
     ) -> LlmRequest:
-        """What the model is asked: who it is, the conversation so far and the new words.
-
-        `numerals`: the only numbers that the reply may say; None: any.
-        """
+        """What the model is asked: who it is, the conversation so far and the new words. `runs`: this turn's calls."""
         persona, settings = self.persona, self.settings
+        numerals = self._numerals(heard, history, runs)
         return LlmRequest(
             messages=prompt_messages(
                 persona,
@@ -132,6 +130,17 @@ class Thinker:
 
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self.usable_tools())
+
+    def _numerals(self, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]) -> tuple[str, ...] | None:
+        """After looking something up a small model says no number but those that the user said or that were found.
+
+        Not those of the robot's own earlier words, nor those of the clock: it takes them for an answer. None: any.
+        """
+        if not self.llm.capabilities.wants_examples or not any(run.name in LOOK_UPS for run in runs):
+            return None
+        found = (text for run in reversed(runs) for text in texts_in(run.result))
+        said = (exchange.user_text for exchange in reversed(history))
+        return numerals_in([heard.text, *found, *said])
 
     async def _room_for_history(self, words: str) -> int:
         """Tokens of the window that earlier turns may take, beside the stable prefix, `words` and the answer."""
@@ -223,7 +232,7 @@ class Thought:
             self._trace.facts["llm_retries"] = self._trace.facts.get("llm_retries", 0) + 1
 
     async def _call(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-        request = self._thinker.request(self._turn, self._heard, self._history, self._numerals())
+        request = self._thinker.request(self._turn, self._heard, self._history, self._loop.runs)
         request = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
         if self._rolled_again:
             warmer = max(request.temperature, RECIPE.second_temperature)
@@ -259,18 +268,6 @@ class Thought:
             self._trace.facts["speculation"] = "wasted"
             await held.drop()
         return self._thinker.llm.generate(request)
-
-    def _numerals(self) -> tuple[str, ...] | None:
-        """After looking something up a small model says no number but those that the user said or that were found.
-
-        Not those of the robot's own earlier words, nor those of the clock: it takes them for an answer.
-        """
-        runs = self._loop.runs
-        if not self._thinker.llm.capabilities.wants_examples or not any(run.name in LOOK_UPS for run in runs):
-            return None
-        found = (text for run in reversed(runs) for text in texts_in(run.result))
-        said = (exchange.user_text for exchange in reversed(self._history))
-        return numerals_in([self._heard.text, *found, *said])
 
     async def _read(self, delta: LlmDelta) -> None:
         if isinstance(delta, LlmText) and isinstance(delta.text, str):
