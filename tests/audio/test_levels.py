@@ -57,7 +57,7 @@ def tone(rms: float, seconds: float, rate_hz: int = RATE_HZ) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("rms", "level"), [(0.0, 0.0), (0.001, 0.0), (0.0158, 0.0), (0.0562, 0.5), (0.2, 1.0), (1.0, 1.0)]
+    ("rms", "level"), [(0.0, 0.0), (0.001, 0.0), (0.0251, 0.0), (0.0708, 0.5), (0.2, 1.0), (1.0, 1.0)]
 )
 def test_a_mouth_opens_evenly_in_decibels(rms: float, level: float) -> None:
     assert mouth_level(rms) == pytest.approx(level, abs=0.01)
