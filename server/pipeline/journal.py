@@ -7,7 +7,7 @@ Every method returns only when its words are on the disk. Decides which session 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from server.events import TurnStatus
 from server.persona import Persona
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
 from server.storage import channels, devices, exchanges, sessions, turns
-from server.storage.database import Databases
+from server.storage.database import Databases, Db
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
 from server.storage.records import Device, Session, Turn
 from server.storage.turns import RobotWords
@@ -73,15 +73,7 @@ class TurnJournal:
             # Inside the writing transaction, where nobody can store it between the look and the write.
             if key is not None and await turns.find_turn_by_key(db, channel_id, key) is not None:
                 raise KeyTakenError
-            await channels.ensure_channel(db, channel_id, kind="stackchan", now=now)
-            session = await sessions.open_session(
-                db,
-                channel_id=channel_id,
-                device_id=request.device_id,
-                now=now,
-                idle_close=timedelta(minutes=self._settings.idle_close_minutes),
-                label=request.session_label,
-            )
+            session = await self._session(db, request, now)
             await turns.create_turn(
                 db,
                 turn_id=turn_id,
@@ -96,11 +88,45 @@ class TurnJournal:
                 idempotency_key=key,
                 request_digest=request.request_digest,
             )
-            # One step more than the window holds, so that its start can be found.
-            recent, total = await exchanges.newest_exchanges(
-                db, session.session_id, self._settings.context_turns + STEP_TURNS
-            )
-        history = SessionTurns(
+            history = await self._history(db, session.session_id)
+        return _open_turn(turn_id, request, session, device, now, history)
+
+    async def expect(self, request: TurnRequest, now: datetime) -> OpenTurn:
+        """The conversation that a turn of this device would belong to now, opened when it is new; no turn is stored.
+
+        The number of the turn is 0. Raises `AuthError` (`device_revoked`).
+        """
+        device = await self._device(request.device_id, now)
+        if device.revoked_at is not None:
+            raise AuthError(f"Device {request.device_id} has been revoked.", code="device_revoked")
+        async with self._databases.world() as db:
+            session = await self._session(db, request, now)
+            history = await self._history(db, session.session_id)
+        return _open_turn(0, request, session, device, now, history)
+
+    async def look_again(self, expected: OpenTurn, now: datetime) -> OpenTurn:
+        """What `expect` gave, with what was said since; writes nothing."""
+        async with self._databases.world(write=False) as db:
+            history = await self._history(db, expected.session_id)
+        return replace(expected, started_at=now, history=history)
+
+    async def _session(self, db: Db, request: TurnRequest, now: datetime) -> Session:
+        channel_id = _channel_of(request.device_id)
+        await channels.ensure_channel(db, channel_id, kind="stackchan", now=now)
+        return await sessions.open_session(
+            db,
+            channel_id=channel_id,
+            device_id=request.device_id,
+            now=now,
+            idle_close=timedelta(minutes=self._settings.idle_close_minutes),
+            label=request.session_label,
+        )
+
+    async def _history(self, db: Db, session_id: str) -> SessionTurns:
+        # One step more than the window holds, so that its start can be found.
+        most = self._settings.context_turns + STEP_TURNS
+        recent, total = await exchanges.newest_exchanges(db, session_id, most)
+        return SessionTurns(
             tuple(
                 Exchange(
                     user_text=exchange.user_text,
@@ -114,15 +140,6 @@ class TurnJournal:
                 for exchange in recent
             ),
             earlier=total - len(recent),
-        )
-        return OpenTurn(
-            turn_id=turn_id,
-            session_id=session.session_id,
-            channel_id=channel_id,
-            device_id=request.device_id,
-            speaker_id=request.speaker_id or device.owner_speaker_id,
-            started_at=now,
-            history=history,
         )
 
     async def _device(self, device_id: str, now: datetime) -> Device:
@@ -252,6 +269,20 @@ class TurnJournal:
                 db, now=now, idle_close=timedelta(minutes=self._settings.idle_close_minutes)
             )
         return closed
+
+
+def _open_turn(
+    turn_id: int, request: TurnRequest, session: Session, device: Device, now: datetime, history: SessionTurns
+) -> OpenTurn:
+    return OpenTurn(
+        turn_id=turn_id,
+        session_id=session.session_id,
+        channel_id=_channel_of(request.device_id),
+        device_id=request.device_id,
+        speaker_id=request.speaker_id or device.owner_speaker_id,
+        started_at=now,
+        history=history,
+    )
 
 
 def _channel_of(device_id: str) -> str:

@@ -25,6 +25,8 @@ class TurnTrace:
     """Collects marks and spans while a turn runs. `monotonic` returns seconds."""
 
     monotonic: Callable[[], float]
+    received_seconds_ago: float = 0.0
+    """How long before this was made its turn was received: what was said live was, when its last word had come in."""
     spans: list[Span] = field(default_factory=list)
     marks: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -37,7 +39,7 @@ class TurnTrace:
     _started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._started = self.monotonic()
+        self._started = self.monotonic() - self.received_seconds_ago
 
     def now_ms(self) -> float:
         return round((self.monotonic() - self._started) * 1000, 1)
