@@ -9,8 +9,8 @@ except the engines is the real thing. Linux only: it looks into the process.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import contextlib
+import importlib
 import json
 import os
 import signal
