@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import multiprocessing
 import os
@@ -23,17 +22,19 @@ from server.memory.index.factory import open_index
 from server.memory.index.folder import MARK
 from server.memory.index.local import STORAGE, LocalStore
 from tests.devices.conftest import serve as serve
+from tests.memory.faults import fail_writes, only_words
+from tests.memory.faults import folder as folder
+from tests.memory.faults import kind as kind
+from tests.memory.faults import start as start
 from tests.memory.making import DIMENSIONS, WordVectors
 from tests.memory.whole_server import (
     FACTS,
     LATER,
-    NotingLlm,
     OtherModel,
     Vectors,
     best,
     found,
     get,
-    index_folder,
     memory_of,
     problem,
     rebuild,
@@ -45,29 +46,6 @@ from tests.memory.whole_server import (
 )
 
 pytestmark = pytest.mark.integration
-
-KINDS = ("local", "edge")
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def start(serve: Callable[..., Any]) -> Callable[..., Any]:
-    """`start(kind, embedding)`: a server that remembers, on the same data each time."""
-
-    def opened(kind: str = "local", embedding: Vectors | None = None) -> Any:
-        env = {"STACKCHAN_MEMORY__INDEX_KIND": kind}
-        return serve(llm=NotingLlm(), embedding=embedding or Vectors(), env=env)
-
-    return opened
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return index_folder(tmp_path / "data")
 
 
 # While the server runs
@@ -155,7 +133,7 @@ async def test_a_write_that_shows_damage_has_the_index_opened_again(
         await remember(live)
         before = await found(live)
         with monkeypatch.context() as broken:
-            _fail(broken, "local", sqlite3.SQLITE_CORRUPT, "database disk image is malformed")
+            fail_writes(broken, "local", sqlite3.SQLITE_CORRUPT, "database disk image is malformed")
             await remember(live, LATER)
             assert await best(live) == list(FACTS)
             told = await problem(live)
@@ -169,24 +147,6 @@ async def test_a_write_that_shows_damage_has_the_index_opened_again(
 
 
 # Between two starts
-
-
-def _fail(patch: pytest.MonkeyPatch, kind: str, code: int, message: str) -> None:
-    """Every write of a point fails: on a full disk for `edge`, with that SQLite code for `local`."""
-
-    def fail(*arguments: object) -> None:
-        if kind == "edge":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        error = sqlite3.OperationalError(message)
-        error.sqlite_errorcode = code
-        raise error
-
-    patch.setattr(
-        "server.memory.index.edge.EdgeStore.write"
-        if kind == "edge"
-        else "qdrant_client.local.persistence.CollectionPersistence.persist",
-        fail,
-    )
 
 
 def cut(path: Path) -> None:
@@ -255,7 +215,7 @@ async def test_a_foreign_pickle_is_not_read_and_a_rebuild_puts_ours_in_its_place
     with closing(sqlite3.connect(folder / "data" / STORAGE)) as connection, connection:
         connection.execute("UPDATE points SET point = ? WHERE rowid = 1", (pickle.dumps(Bomb(tmp_path / "ran")),))
     async with start("local") as live:
-        await _only_words(live, "index_foreign", hint="rebuild")
+        await only_words(live, "index_foreign", hint="rebuild")
         assert await rebuild(live) == {"state": "done", "done": 4, "total": 4, "error": None}
         assert await problem(live) is None
         assert same(before, await found(live))
@@ -271,7 +231,7 @@ async def test_vectors_of_another_model_or_kind_are_refused_explained_and_rebuil
         before = await found(live)
     embedding = OtherModel() if first == then else Vectors()
     async with start(then, embedding) as live:
-        told = await _only_words(live, "index_mismatch", hint="ebuild")
+        told = await only_words(live, "index_mismatch", hint="ebuild")
         assert ("words" in told["message"] and "other" in told["message"]) == (first == then)
         assert not await memory_of(live)._access.try_again(), "that does not pass by itself"
         assert (await rebuild(live))["done"] == 4
@@ -279,19 +239,6 @@ async def test_vectors_of_another_model_or_kind_are_refused_explained_and_rebuil
     async with start(then, embedding) as live:
         assert await problem(live) is None
         assert same(before, await found(live))
-
-
-async def _only_words(live: Any, code: str, *, hint: str) -> dict[str, Any]:
-    """Words find and turns go on, and the status says why and what to do."""
-    await say(live, "おはよう")
-    assert await best(live) == list(FACTS)
-    searched = (await get(live, "/v1/memories", query="富士通のパソコン"))["searched"]
-    assert searched["words_only"] == "index_unavailable"
-    told = await problem(live)
-    assert told is not None
-    assert told["code"] == code
-    assert hint in told["hint"]
-    return told
 
 
 # Held by another process
@@ -321,7 +268,7 @@ async def test_a_folder_held_by_another_process_is_told_with_its_pid_and_taken_w
     try:
         assert await asyncio.to_thread(ready.wait, 120)
         async with start(kind) as live:
-            told = await _only_words(live, "index_locked", hint="stop that process")
+            told = await only_words(live, "index_locked", hint="stop that process")
             assert f"process {other.pid}" in told["message"]
             shown = await asyncio.to_thread(_command, tmp_path / "data", "memory", "status")
             assert shown.returncode == 0, shown.stderr

@@ -13,11 +13,10 @@ import pytest
 
 from server.memory.index.folder import IndexFolder
 from tests.devices.conftest import serve as serve
-from tests.memory.test_memory_faults import _fail
-from tests.memory.test_memory_faults import _only_words as only_words
-from tests.memory.test_memory_faults import folder as folder
-from tests.memory.test_memory_faults import kind as kind
-from tests.memory.test_memory_faults import start as start
+from tests.memory.faults import fail_writes, only_words
+from tests.memory.faults import folder as folder
+from tests.memory.faults import kind as kind
+from tests.memory.faults import start as start
 from tests.memory.whole_server import (
     BROKEN,
     FACTS,
@@ -46,7 +45,7 @@ async def test_a_full_disk_while_indexing_leaves_work_that_is_done_when_there_is
         await remember(live)
         before = await found(live)
         with monkeypatch.context() as full:
-            _fail(full, kind, sqlite3.SQLITE_FULL, "database or disk is full")
+            fail_writes(full, kind, sqlite3.SQLITE_FULL, "database or disk is full")
             await remember(live, LATER)
             assert await best(live) == list(FACTS)
             assert same(before, await found(live)), "what is indexed is searched as before"

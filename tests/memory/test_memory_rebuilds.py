@@ -11,11 +11,12 @@ import pytest
 from server.storage import jobs, memory_lookup
 from tests.devices.conftest import LiveServer, eventually
 from tests.devices.conftest import serve as serve
+from tests.memory.faults import kind as kind
+from tests.memory.faults import start as start
 from tests.memory.home import Home
 from tests.memory.whole_server import (
     FACTS,
     LATER,
-    NotingLlm,
     Vectors,
     best,
     found,
@@ -30,8 +31,6 @@ from tests.memory.whole_server import (
 
 pytestmark = pytest.mark.integration
 
-KINDS = ("local", "edge")
-
 
 async def held_rebuild(live: LiveServer, embedding: Vectors) -> asyncio.Event:
     """A rebuild that has read what it will write, and waits for vectors; set the event to let it go on."""
@@ -45,11 +44,9 @@ async def held_rebuild(live: LiveServer, embedding: Vectors) -> asyncio.Event:
     return gate
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_during_a_rebuild_people_talk_search_edit_and_forget(serve: Callable[..., Any], kind: str) -> None:
+async def test_during_a_rebuild_people_talk_search_edit_and_forget(start: Callable[..., Any], kind: str) -> None:
     embedding = Vectors()
-    env = {"STACKCHAN_MEMORY__INDEX_KIND": kind}
-    async with serve(llm=NotingLlm(), embedding=embedding, env=env) as live:
+    async with start(kind, embedding) as live:
         await remember(live)
         before = await found(live)
         assert await best(live) == list(FACTS)
@@ -83,17 +80,15 @@ async def test_during_a_rebuild_people_talk_search_edit_and_forget(serve: Callab
         assert await vectors_agree(live)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_stop_in_the_middle_of_a_rebuild_leaves_the_rest_to_the_next_start(
-    serve: Callable[..., Any], kind: str
+    start: Callable[..., Any], kind: str
 ) -> None:
     embedding = Vectors()
-    env = {"STACKCHAN_MEMORY__INDEX_KIND": kind}
-    async with serve(llm=NotingLlm(), embedding=embedding, env=env) as live:
+    async with start(kind, embedding) as live:
         await remember(live)
         before = await found(live)
         await held_rebuild(live, embedding)
-    async with serve(llm=NotingLlm(), embedding=Vectors(), env=env) as live:
+    async with start(kind) as live:
         assert await best(live) == list(FACTS)
         await retried(live)
         assert same(before, await found(live))
