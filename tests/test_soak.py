@@ -107,7 +107,8 @@ def test_all_runs_every_soak_even_after_one_that_broke(
 
     monkeypatch.setattr(script.importlib, "import_module", find)
     assert script.main(["all", "--seed", "4"]) == status
-    assert ran == [("requests", 10_000, 4), ("concurrency", 200, 4), ("faults", 200, 4), ("kills", 100, 4)]
+    counts = {"requests": 10_000, "concurrency": 200, "faults": 200, "kills": 100, "frames": 20_000}
+    assert ran == [(name, count, 4) for name, count in counts.items()]
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["requests", "--count", "0"], ["requests", "--count", "many"]])
