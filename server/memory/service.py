@@ -136,6 +136,7 @@ class LongTermMemory:
             self.recall,
             self.keeper,
             meant=meant_cosine(fingerprint.model),
+            embedding=embedding,
             on_search=on_search,
             monotonic=monotonic,
         )

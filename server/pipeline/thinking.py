@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from server.context.prompts import answer_schema, prompt_messages, stable_prefix
+from server.context.prompts import answer_schema, day_text, prompt_messages, stable_prefix
 from server.context.reply_form import numerals_in
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
 from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
@@ -82,7 +82,7 @@ class Thinker:
     ) -> LlmRequest:
         """What the model is asked: who it is, the conversation so far and the new words. `runs`: this turn's calls."""
         persona, settings = self.persona, self.settings
-        numerals = self._numerals(heard, history, runs)
+        numerals = self._numerals(turn, heard, history, runs)
         return LlmRequest(
             messages=prompt_messages(
                 persona,
@@ -131,16 +131,18 @@ class Thinker:
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self.usable_tools())
 
-    def _numerals(self, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]) -> tuple[str, ...] | None:
-        """After looking something up a small model says no number but those that the user said or that were found.
-
-        Not those of the robot's own earlier words, nor those of the clock: it takes them for an answer. None: any.
+    def _numerals(
+        self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
+    ) -> tuple[str, ...] | None:
+        """After looking something up a small model says no number but those that the user said, or that were found, and
+        the time: it may have looked up what the clock tells. Not those of the robot's own earlier words. None: any.
         """
         if not self.llm.capabilities.wants_examples or not any(run.name in LOOK_UPS for run in runs):
             return None
         found = (text for run in reversed(runs) for text in texts_in(run.result))
         said = (exchange.user_text for exchange in reversed(history))
-        return numerals_in([heard.text, *found, *said])
+        now = day_text(self.persona, turn.started_at, heard.language, with_time=True)
+        return numerals_in([heard.text, now, *found, *said])
 
     async def _room_for_history(self, words: str) -> int:
         """Tokens of the window that earlier turns may take, beside the stable prefix, `words` and the answer."""

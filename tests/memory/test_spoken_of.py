@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from server.engines.base import EmbeddingFingerprint
@@ -18,6 +21,7 @@ from tests.memory.making import DIMENSIONS, WordVectors
 
 pytestmark = pytest.mark.integration
 
+TOKYO = ZoneInfo("Asia/Tokyo")
 IN_OTHER_WORDS = "この前手に入れた機械、いくらだったっけ"
 
 
@@ -35,6 +39,24 @@ class Meanings(WordVectors):
 
     async def embed_documents(self, texts: Sequence[str]) -> Samples:
         return await super().embed_queries(texts)
+
+
+class AtTheClock(Meanings):
+    """Hears in some words what a clock says, and half of it about the computer."""
+
+    def __init__(self, words: str, clock: str) -> None:
+        super().__init__("e5-test")
+        self.words, self.clock = words, clock
+
+    async def embed_queries(self, texts: Sequence[str]) -> Samples:
+        vectors = await super().embed_queries(texts)
+        for place, text in enumerate(texts):
+            if text == self.words:
+                about_both = await super().embed_queries([document_text("富士通", PC), self.clock])
+                vectors[place] = np.array([0.9, 0.4], np.float32) @ about_both
+                if self.clock != "nothing":
+                    vectors[place] = np.array([0.85, 0.95], np.float32) @ about_both
+        return vectors
 
 
 async def offered(folder: Path, model: str, words: str, *, small: bool = True) -> tuple[float | None, bool]:
@@ -57,7 +79,7 @@ async def test_the_nearer_a_memory_is_in_meaning_the_likelier_is_a_search(tmp_pa
     assert (asked_for_it, asked_for_that) == (True, True)
 
 
-@pytest.mark.parametrize(("cosine", "leaning"), [(0.0, -1.25), (0.82, -0.5), (0.825, 0.0), (0.85, 2.5), (0.99, 4.0)])
+@pytest.mark.parametrize(("cosine", "leaning"), [(0.0, -1.5), (0.82, -0.5), (0.825, 0.0), (0.85, 2.5), (0.99, 4.0)])
 async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, leaning: float
 ) -> None:
@@ -74,6 +96,30 @@ async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
         monkeypatch.setattr(memory.recall, "search", search)
         offered = await memory.tools_for(capabilities(small=True))[0].offer(home.asker(IN_OTHER_WORDS))
     assert offered == pytest.approx(leaning)
+
+
+@pytest.mark.parametrize(
+    ("words", "clock"),
+    [
+        ("今日は何曜日？", "今は2026年11月30日 月曜日 10時0分。"),
+        ("What day is it?", "It is Monday, November 30, 2026, 10:00."),
+    ],
+)
+async def test_what_is_nearer_to_the_clock_than_to_any_memory_is_not_looked_up(
+    tmp_path: Path, words: str, clock: str
+) -> None:
+    home = Home(tmp_path)
+    embedding = AtTheClock(words, clock)
+    async with home.open(embedding=embedding) as memory:
+        await home.remember_the_pc()
+        search = memory.tools_for(capabilities(small=True))[0]
+        asker = replace(home.asker(words), asked_at=dt.datetime(2026, 11, 30, 1, 20, tzinfo=dt.UTC), zone=TOKYO)
+        assert await search.offer(asker) == UNMENTIONED_LOG_ODDS
+        embedding.clock = "nothing"
+        later = replace(asker, asked_at=asker.asked_at + dt.timedelta(hours=1))
+        offered = await search.offer(later)
+    assert offered is not None
+    assert offered > MENTIONED_LOG_ODDS
 
 
 async def test_a_word_in_common_tells_whatever_the_vectors_say(tmp_path: Path) -> None:

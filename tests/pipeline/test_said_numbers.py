@@ -58,6 +58,13 @@ def test_what_the_user_said_before_counts_and_what_the_robot_said_does_not():
     assert not re.match(after, "52番だよ。")
 
 
+def test_the_time_can_be_told_whatever_was_looked_up():
+    _, after = asked("今は何時？", NOTHING)
+    assert re.match(after, "今は10時だよ。")
+    assert re.match(after, "7月23日だよ。")
+    assert not re.match(after, "11時だよ。")
+
+
 def test_a_large_model_may_count():
     first, after = asked("How much was the bike?", NOTHING, small=False)
     assert first == after
