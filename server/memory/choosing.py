@@ -14,7 +14,7 @@ from server.memory.request_words import CHOOSING
 
 _NONE = re.compile(
     r"やっぱり?(?:いい|やめ|なし)|やめ(?:て|とく|よう)|忘れないで|(?:消|忘)さ?れ?なくて(?:も)?いい|そのまま|キャンセル"
-    r"|(?:どれ|どっち|どちら)(?:も|で)(?:ない|違う|ちがう)|^(?:ううん|いいえ|いや|違う)[、。!]*$"
+    r"|(?:どれ|どっち|どちら)(?:でも|も|で)(?:ない|違う|ちがう)|^(?:ううん|いいえ|いや|違う)[、。!]*$"
     r"|\b(?:never ?mind|none|neither|cancel|keep (?:it|them|both|all)|don't forget|do not forget|leave (?:it|them))\b"
     r"|^(?:no|nope)[.,! ]*(?:thanks?)?[.! ]*$|\bnot (?:any|either)\b"
 )
@@ -25,7 +25,7 @@ _ALL = re.compile(
 _SPARE = re.compile(r"以外|だけ(?:は)?(?:残|覚え|とって)|は(?:残|覚えて|とって)|\bexcept\b|\bbut not\b|\bkeep the\b")
 _PLACES: tuple[tuple[str, int], ...] = (
     (
-        r"(?:一|1|ひと)つ(?:目|め)|(?:一|1)(?:番目?|個目|件目)(?!最後)|最初|はじめの|先のほう|上の"
+        r"(?:一|1|ひと)つ(?:目|め)|(?:一|1)(?:番(?:目|の|$)|個目|件目)|最初|はじめの|先のほう|上の"
         r"|\bfirst\b|\b(?:number|no\.?) ?(?:one|1)\b",
         0,
     ),

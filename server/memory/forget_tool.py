@@ -156,10 +156,15 @@ class ForgetMemory:
         self, memory_ids: tuple[str, ...], asker: Asker, offered: Sequence[Thing]
     ) -> Mapping[str, Any]:
         left = [one for one in offered if one.key not in memory_ids]
+        turn_ids: tuple[int, ...] = ()
         self._choices.pop(asker.session_id, None)
         if asks_to_forget(asker.words) and not offered:
             found = await self._meant(asker.words, asker)
             left = [one for one in (*found.certain, *found.perhaps) if one.memory and one.key not in memory_ids]
+            # A model can name no exchange that is in no memory yet.
+            turn_ids = tuple(one.turn_id for one in found.certain if one.memory is None)
+        if turn_ids and self._talk is not None:
+            return dict(await self._talk.forget(memory_ids, turn_ids, asker)) | self._still(left)
         return dict(await self._forget(memory_ids, asker)) | self._still(left)
 
     async def _meant(self, query: str, asker: Asker) -> Meant:

@@ -213,7 +213,8 @@ def _with_companions(request: Request, best: list[Thing], pool: Sequence[Thing],
     certain = [*best, *sorted_out[_Relation.SAME]]
     doubtful = not anchored and _is_doubtful(request, best[0])
     # So much is not lost on one word.
-    doubtful = doubtful or (len(certain) > _MOST_AT_ONCE and not request.everything)
+    many = sum(one.memory is not None for one in certain) > _MOST_AT_ONCE
+    doubtful = doubtful or (many and not request.everything)
     perhaps = [*(certain if doubtful else ()), *sorted_out[_Relation.PERHAPS]]
     return Meant(tuple(() if doubtful else certain), tuple(perhaps), tuple(sorted_out[_Relation.LEFT]))
 
@@ -249,8 +250,7 @@ def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: 
         head = request.wanted[-1]
         apart = _apart(request, best, one, head)
         if apart is None and whole:
-            is_asking = "?" in one.text or "？" in one.text
-            alike = bool(covered_by_best) or len(shared) > 0 or is_asking
+            alike = bool(covered_by_best) or len(shared) > 0 or _is_asking(one)
             return _Relation.SAME if alike else _Relation.PERHAPS
         if whole:
             return _Relation.PERHAPS if apart is False or not anchored else _Relation.LEFT
@@ -261,7 +261,14 @@ def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: 
         return _Relation.SAME if anchored and len(shared) > 2 else _Relation.PERHAPS
     if shared and request.wanted and not covered_by_best:
         return _Relation.PERHAPS
+    if one.near and request.wanted:
+        # By another word. What only asks about a thing is not the thing.
+        return _Relation.PERHAPS if all(_is_asking(other) for other in best) else _Relation.LEFT
     return _Relation.NONE
+
+
+def _is_asking(one: Thing) -> bool:
+    return "?" in one.text or "？" in one.text
 
 
 def _apart(request: Request, best: Sequence[Thing], one: Thing, head: str) -> bool | None:
@@ -286,10 +293,15 @@ def _is_anothers(request: Request, one: Thing, best: Sequence[Thing]) -> bool:
 
 
 def _is_other(request: Request, one: Thing) -> bool:
-    """Whether it is of another day than is asked for, or tells another side of the thing than its price or number."""
-    if request.days and not _on_its_days(request, one):
+    """Whether it is of another day than is asked for, another side of the thing than its price or number, or another
+    thing of its kind: an old car, not the new one.
+    """
+    if not request.wanted:
+        return False
+    if (request.days and not _on_its_days(request, one)) or lacks_what_is_asked(request.text, one.text):
         return True
-    return len(request.wanted) > 0 and lacks_what_is_asked(request.text, one.text)
+    asked, mine = (described(text, request.wanted[-1])[0] for text in (request.text, one.text))
+    return bool(asked and mine) and not asked & (mine | one.words)
 
 
 def _on_its_days(request: Request, one: Thing) -> bool:

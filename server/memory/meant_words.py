@@ -62,6 +62,7 @@ _ENGLISH_OWNER = re.compile(
 )
 _SELF_JAPANESE = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|我が家|あたし)の?$")
 _ADJECTIVE = re.compile(rf"(?:[{_KANJI}][ぁ-ん]{{0,2}}い|[{_KANJI}]な|前の|次の|昔の)$")
+_NOT_DESCRIBING = (LIGHT_JAPANESE | LIGHT_KANA | {"そ", "こ", "あ", "ど", "例", "この前", "我が家"}) - {"前", "次"}
 _NO_WORDS = ASKING | {"i'm", "i've", "i'd"}
 _STOPS = ASKING | NO_THING | frozenset(("my", "our", "your", "and", "is", "was"))
 
@@ -86,9 +87,9 @@ def things(text: str, names: Iterable[str] = ()) -> tuple[str, ...]:
 
     `names`: names and things known to be in it.
     """
-    found = [word for word in _words(text) if word not in LIGHT_JAPANESE | LIGHT_ENGLISH]
-    found += [part for name in names for part in _words(name) if part not in LIGHT_JAPANESE | LIGHT_ENGLISH]
-    return tuple(dict.fromkeys(map(_key, found)))
+    found = [*_words(text), *(part for name in names for part in _words(name))]
+    telling = [word for word in found if word not in LIGHT_JAPANESE | LIGHT_ENGLISH and not _COUNTED.fullmatch(word)]
+    return tuple(dict.fromkeys(map(_key, telling)))
 
 
 def all_words(text: str) -> frozenset[str]:
@@ -150,6 +151,7 @@ _EXCEPT = re.compile(
 _DENIED_AFTER = re.compile(
     r"[、,]?[^、。,.]*(?:じゃ|では)なくて?[。]?$|,? (?:and |but )?not (?:the |my |about )*[\w' -]+[.!]?$"
 )
+_COUNTED = re.compile(r"[\d.,〇一二三四五六七八九十百千万億]+[円人日月年時分個匹頭羽台冊本回歳才杯枚度目階番間週つ]*")
 _OWN = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|あたし)(?:たち|ら)?の|\b(?:my|our)\b")
 _POINTS = re.compile(
     r"それ|その|そん|これ|この|あれ|あの|今の|いまの|さっき|先ほど|今言った"
@@ -251,11 +253,11 @@ def described(text: str, word: str) -> tuple[frozenset[str], bool]:
     own = _SELF_JAPANESE.search(before) is not None
     found: set[str] = set()
     if before.endswith("の"):
-        found |= {_key(part) for part in before.split("の") if part and not _SELF_JAPANESE.search(part)}
+        found |= {_key(part) for part in before.split("の") if part and part not in _NOT_DESCRIBING}
     elif adjective := _ADJECTIVE.search(before):
         found.add(adjective[0])
-    elif before and re.search(rf"[{_KANJI}{_KATAKANA}]$", before):
-        found.add(_key(before.split("の")[-1]))
+    elif run := re.search(rf"(?:[{_KANJI}]+|[{_KATAKANA}]+)$", before):
+        found |= {_key(run[0])} - _NOT_DESCRIBING
     return frozenset(found), own
 
 
