@@ -13,21 +13,25 @@ from server.storage.words import entity_key, fold
 _TELLING_NUMBER = 10
 """A smaller one counts many things: by itself it tells little."""
 _SENTENCE_LETTERS = 8
+_LINKED = re.compile(r"(?<![\d-])(?!\d{4}-\d\d?-\d\d?(?!\d))\d{2,}(?:[-‐‑–−]\d{2,})+(?![\d-])")
 _ASCII_LETTER = "[a-z0-9]"
 
 
 def retells(memory: Memory, text: str) -> bool:
     """Whether `text` has one of the memory's names with one of its numbers, or its sentence as it stands.
 
-    Of numbers below ten it must have all, with all names. A day is no number here.
+    Of numbers below ten it must have all, with all names. A day is no number here; 090-0000-1234 is one, not three.
     """
     sentence = _letters(memory.summary)
     if len(sentence) >= _SENTENCE_LETTERS and sentence in _letters(text):
         return True
-    numbers, names = _numbers(memory), [name for name in memory.entities or (memory.topic,) if name.strip()]
+    names = [name for name in memory.entities or (memory.topic,) if name.strip()]
+    if _linked(memory.summary) & _linked(text) and any(_names(name, text) for name in names):
+        return True
+    numbers = _numbers(memory)
     if not numbers or not names:
         return False
-    said = quantities(text)
+    said = quantities(_LINKED.sub("、", fold(text)))
     telling = [one for one in numbers if one.value >= _TELLING_NUMBER]
     if telling:
         return any(_names(name, text) for name in names) and any(_is_among(one, said) for one in telling)
@@ -40,7 +44,13 @@ def words_of(memory: Memory) -> str:
 
 
 def _numbers(memory: Memory) -> frozenset[Quantity]:
-    return stated(memory.summary, memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()).numbers
+    words = _LINKED.sub("、", fold(memory.summary))
+    return stated(words, memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()).numbers
+
+
+def _linked(text: str) -> frozenset[str]:
+    """Numbers of telephones and the like, as digits."""
+    return frozenset("".join(filter(str.isdecimal, one)) for one in _LINKED.findall(fold(text)))
 
 
 def _is_among(number: Quantity, said: frozenset[Quantity]) -> bool:

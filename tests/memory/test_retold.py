@@ -19,6 +19,8 @@ def of(summary: str, *entities: str, topic: str = "") -> Memory:
 
 PC = of("昨日(2026年11月29日)、富士通のパソコンを30,000円で買った。", "富士通", "パソコン")
 CAT = of("コムギは三歳で、体重は4キロ。", "コムギ")
+PHONE = of("田中さんの電話番号は090-0000-1234だ。", "田中", "電話番号")
+ANNA = of("Anna's phone number is 555-0101.", "Anna", "phone number")
 DESKTOP = of("The user bought a used Fujitsu desktop for 30,000 yen.", "Fujitsu")
 
 
@@ -30,6 +32,8 @@ DESKTOP = of("The user bought a used Fujitsu desktop for 30,000 yen.", "Fujitsu"
         (PC, "ｆｕｊｉ…じゃなくて富士通、３００００円"),
         (CAT, "コムギちゃんは三歳、4キロだよ"),
         (DESKTOP, "The FUJITSU one was thirty thousand yen."),
+        (PHONE, "田中さんなら０９０-００００-１２３４だね"),
+        (ANNA, "Anna: 555-0101"),
         (of("鍵は10番の棚", topic="鍵"), "鍵なら10番だよ"),
         (of("猫のコムギが家に来た。", "コムギ"), "そうだ、猫のコムギが、家に来たんだね"),
     ],
@@ -48,6 +52,9 @@ def test_a_name_with_a_number_tells_it_again_and_so_does_its_sentence(one: Memor
         (PC, "富士通は2026年11月29日に発表した"),
         (CAT, "コムギに三歳のお祝いをした"),
         (DESKTOP, "Fujitsuki has 30,000 yen"),
+        (PHONE, "佐藤さんの電話番号は090-0000-5678だ。"),
+        (ANNA, "Ben's phone number is 555-0102."),
+        (of("2026-11-29に富士通と話した。", "富士通"), "富士通は2026-11-29に発表した"),
         (of("コムギ", "コムギ"), "コムギ"),
         (of("猫が家に来た。", "猫"), "猫が庭に来た"),
         (of("30000円。"), "30000円だった"),
