@@ -1,0 +1,279 @@
+"""The robot's voice on its way to one device: cut into frames, sent at the pace of playing, stopped at once.
+
+What a turn says is put in as it is made and leaves a little ahead of its playing; sentences and mouth levels go in
+order with the sound they belong to. For a device that is away for a moment, what was not sent waits. Knows no wire
+format (messages go to a function) and no turn but its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from server.audio.frames import FrameCutter
+from server.audio.levels import MouthLevels
+from server.audio.pacing import Pacer
+from server.audio.resample import StreamResampler
+from server.devices.wire import AudioFormat, Levels, Sentence, SpeechFrame, SpeechStart, SpeechStop, ToDevice
+from server.events import AudioChunk, Pcm16
+
+Send = Callable[[ToDevice], Awaitable[bool]]
+"""Sends to the device; False: it is not there."""
+
+LEVEL_STEP_MS = 40
+_PIECE_SECONDS = 0.12
+"""So much sound is converted and encoded in one go: one device's sentence must not hold up the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSettings:
+    """Times in seconds. `lead_frames`: what a device is given ahead of its playing."""
+
+    lead_frames: int = 5
+    resume_seconds: float = 120.0
+    """So long a turn waits for a device that is away to hear the rest."""
+
+
+class TurnVoice:
+    """One turn's, from its first sound to the last; implements `Playback`. Made by `LiveVoice.begin`."""
+
+    def __init__(self, audio: AudioFormat, settings: VoiceSettings, monotonic: Callable[[], float]) -> None:
+        self.turn_id = 0
+        self.changed = asyncio.Event()
+        """For the sender: something was put in, or the voice was stopped. (Two waiters of one event that both clear it
+        may miss it.)"""
+        self._progressed = asyncio.Event()
+        self._monotonic = monotonic
+        self._settings = settings
+        self._audio = audio
+        self._waiting: deque[str | Pcm16] = deque()
+        self._ready: deque[ToDevice] = deque()
+        self._cutter = FrameCutter(audio.format, audio.sample_rate_hz, audio.frame_ms)
+        self._levels = MouthLevels(audio.sample_rate_hz, LEVEL_STEP_MS)
+        self._level_steps = 0
+        self._resampler: StreamResampler | None = None
+        self._pacer = Pacer(audio.frame_ms, settings.lead_frames)
+        self._begun = self._whole = self._stopped = self._said_stop = False
+        self._away_since: float | None = None
+        self._acknowledged: tuple[float, float] | None = None
+        """How much the device says it has played, in milliseconds, and when it said so."""
+        self._frozen_ms: float | None = None
+
+    # --- the turn puts in ---
+
+    def sentence(self, turn_id: int, text: str) -> None:
+        """The sound that follows says `text`."""
+        self.turn_id = turn_id
+        self._put(text)
+
+    def sound(self, turn_id: int, chunk: AudioChunk) -> None:
+        """The next piece of the voice."""
+        self.turn_id = turn_id
+        if self._resampler is None:
+            self._resampler = StreamResampler(chunk.sample_rate_hz, self._audio.sample_rate_hz, np.int16)
+        step = max(1, round(_PIECE_SECONDS * chunk.sample_rate_hz))
+        for start in range(0, len(chunk.samples), step):
+            self._put(chunk.samples[start : start + step])
+
+    def _wake(self) -> None:
+        self.changed.set()
+        self._progressed.set()
+
+    def _put(self, item: str | Pcm16) -> None:
+        if not self._stopped:
+            self._waiting.append(item)
+            self._wake()
+
+    def stop(self) -> None:
+        """Drop what was not sent; what was played until now stays what was played."""
+        if not self._stopped:
+            self._frozen_ms = self.played_ms()
+            self._stopped = self._whole = True
+            self._waiting.clear()
+            self._ready.clear()
+            self._wake()
+
+    # --- the device ---
+
+    def acknowledge(self, ms: float) -> None:
+        """The device says that it has played so much of this turn."""
+        ms = min(float(ms), float(self._pacer.sent_ms))
+        if self._acknowledged is None or ms > self._acknowledged[0]:
+            self._acknowledged = ms, self._monotonic()
+            self._wake()
+
+    def away(self, is_away: bool) -> None:
+        """The device has gone, or come back."""
+        self._away_since = self._monotonic() if is_away else None
+        self._wake()
+
+    # --- as `Playback` ---
+
+    def played_ms(self) -> float:
+        """Not more than the device can have played since it got it, nor than follows from what it says itself."""
+        if self._frozen_ms is not None:
+            return self._frozen_ms
+        now = self._monotonic()
+        played = float(self._pacer.played_ms(now))
+        if self._acknowledged is not None:
+            ms, at = self._acknowledged
+            played = min(played, ms + (now - at) * 1000)
+        return played
+
+    async def played_out(self) -> None:
+        """Return when all sound was played, when it was stopped, or when the device has been away for too long."""
+        self._whole = True
+        self._wake()
+        while (seconds := self._still_seconds()) is None or seconds > 0:
+            self._progressed.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._progressed.wait()
+            except TimeoutError:
+                continue
+
+    def _still_seconds(self) -> float | None:
+        """How long until all is played; None: until something changes; 0: it is over."""
+        now = self._monotonic()
+        if self._stopped:
+            return 0.0
+        if self._away_since is not None:
+            return max(0.0, self._away_since + self._settings.resume_seconds - now)
+        if self._waiting or self._ready or (self._begun and not self._said_stop):
+            return None
+        if self._acknowledged is not None and self._acknowledged[0] >= self._pacer.sent_ms:
+            return 0.0
+        return self._pacer.unplayed_seconds(now)
+
+    # --- the sender takes out ---
+
+    def next(self) -> tuple[ToDevice | None, float | None]:
+        """What goes next and in how many seconds; (None, None): nothing until something changes."""
+        if self._stopped:
+            return self._closing()
+        while not self._ready and self._waiting:
+            self._prepare(self._waiting.popleft())
+        if not self._ready:
+            if not self._whole:
+                return None, None
+            self._flush()
+            if not self._ready:
+                return self._closing()
+        message = self._ready[0]
+        delay = self._pacer.delay_seconds(self._monotonic()) if isinstance(message, SpeechFrame) else 0.0
+        return message, delay
+
+    def sent(self, message: ToDevice) -> None:
+        """It went out."""
+        if isinstance(message, SpeechStop):
+            self._said_stop = True
+        elif self._ready and self._ready[0] is message:
+            self._ready.popleft()
+            if isinstance(message, SpeechFrame):
+                self._pacer.sent(self._monotonic())
+        self._wake()
+
+    def _closing(self) -> tuple[ToDevice | None, float | None]:
+        if self._begun and not self._said_stop:
+            return SpeechStop(self.turn_id), 0.0
+        return None, None
+
+    def _prepare(self, item: str | Pcm16) -> None:
+        if not self._begun:
+            self._begun = True
+            self._ready.append(SpeechStart(self.turn_id))
+        if isinstance(item, str):
+            self._ready.append(Sentence(self.turn_id, item))
+            return
+        assert self._resampler is not None
+        self._add(self._resampler.push(item))
+
+    def _add(self, samples: Pcm16) -> None:
+        self._add_levels(self._levels.push(samples))
+        self._ready.extend(SpeechFrame(frame) for frame in self._cutter.push(samples))
+
+    def _add_levels(self, levels: list[float]) -> None:
+        if levels:
+            self._ready.append(Levels(self.turn_id, self._level_steps * LEVEL_STEP_MS, tuple(levels), LEVEL_STEP_MS))
+            self._level_steps += len(levels)
+
+    def _flush(self) -> None:
+        """Everything was put in: what is held back comes out, once."""
+        resampler, self._resampler = self._resampler, None
+        if resampler is not None:
+            self._add(resampler.finish())
+            self._add_levels(self._levels.finish())
+            self._ready.extend(SpeechFrame(frame) for frame in self._cutter.finish())
+
+
+class LiveVoice:
+    """A device's voice across turns and connections. `levels`: the device wants mouth levels."""
+
+    def __init__(
+        self, audio: AudioFormat, settings: VoiceSettings, monotonic: Callable[[], float], *, levels: bool
+    ) -> None:
+        self._audio = audio
+        self._settings = settings
+        self._monotonic = monotonic
+        self._wants_levels = levels
+        self._turn: TurnVoice | None = None
+        self._new = asyncio.Event()
+
+    def begin(self) -> TurnVoice:
+        """The voice of the turn that begins now; what is left of the one before is dropped."""
+        if self._turn is not None:
+            self._turn.stop()
+        self._turn = TurnVoice(self._audio, self._settings, self._monotonic)
+        self._new.set()
+        return self._turn
+
+    def hush(self) -> None:
+        """Drop all that was not sent."""
+        if self._turn is not None:
+            self._turn.stop()
+
+    def acknowledge(self, turn_id: int, ms: float) -> None:
+        """The device has played so much of that turn; of another one it is of no interest any more."""
+        if self._turn is not None and self._turn.turn_id == turn_id:
+            self._turn.acknowledge(ms)
+
+    def away(self, is_away: bool) -> None:
+        """The device has gone, or come back."""
+        if self._turn is not None:
+            self._turn.away(is_away)
+
+    async def run(self, send: Send) -> None:
+        """Send until the device is gone, or for ever. One call at a time."""
+        while True:
+            turn = self._turn
+            if turn is None:
+                self._new.clear()
+                await self._new.wait()
+                continue
+            message, delay = turn.next()
+            if message is not None and delay == 0.0:
+                if isinstance(message, Levels) and not self._wants_levels:
+                    turn.sent(message)
+                    continue
+                if not await send(message):
+                    return
+                turn.sent(message)
+                continue
+            await self._wait(turn, delay)
+
+    async def _wait(self, turn: TurnVoice, delay: float | None) -> None:
+        """Until `delay` is over, or something has changed."""
+        turn.changed.clear()
+        self._new.clear()
+        if self._turn is not turn:
+            return
+        waits = [asyncio.ensure_future(turn.changed.wait()), asyncio.ensure_future(self._new.wait())]
+        try:
+            await asyncio.wait(waits, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
