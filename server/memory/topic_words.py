@@ -4,7 +4,7 @@ else, something new told after a while of chatter.
 Pure. A boundary depends only on what was said before it, so more talk changes none. Each utterance is compared with
 the names of its segment so far; a sentence that points back (it, それ, だから) or carries a topic of its own on (宿は)
 goes on. Chosen on the development half of tests/data/ingestion, where the likeness of E5's vectors only added mistakes
-to it (F1 86 without, 75-81 with).
+(F1 91.7 without, 75-81 with). Held out 75.0; by likeness alone it was 43.6, windows of six 40.0.
 """
 
 from __future__ import annotations

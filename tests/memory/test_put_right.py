@@ -161,6 +161,22 @@ async def test_what_was_put_right_is_forgotten_with_all_its_words(tmp_path: Path
         assert forgotten.still_found == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "asked", "correction", "expected"),
+    [
+        ("面接は午後三時からだよ", "面接は何時だっけ", "違う、四時だよ", "面接は四時だよ。"),
+        ("My interview is at 3 pm", "What time is my interview?", "no, it's at four", "My interview: at four."),
+    ],
+)
+async def test_where_it_is_not_certain_which_words_go_the_value_stands_with_what_was_asked(
+    tmp_path: Path, first: str, asked: str, correction: str, expected: str
+) -> None:
+    async with house(tmp_path, summaries, quotes=True) as home:
+        _, after = await put_right(home, first, asked, "三時だよ。", correction)
+        assert [one.summary for one in await home.memories() if one.status == "active"] == [expected]
+        assert after is not None
+
+
 async def test_a_correction_is_put_right_again(tmp_path: Path) -> None:
     async with house(tmp_path, summaries, quotes=True) as home:
         await put_right(home, BOUGHT, "この前のパソコン、いくらだったっけ", "三万円だよ。", "違う、二万五千円だよ")
