@@ -97,8 +97,8 @@ class TurnRunner:
         """Turns that wait for them."""
         return self._slots.waiting
 
-    def new_trace(self) -> TurnTrace:
-        return TurnTrace(self._monotonic)
+    def new_trace(self, received_seconds_ago: float = 0.0) -> TurnTrace:
+        return TurnTrace(self._monotonic, received_seconds_ago)
 
     def admit(self, device_id: str, idempotency_key: str | None = None) -> Admission:
         """Reserve a place for a device's next turn; use it as a `with` block around the upload and `start`.

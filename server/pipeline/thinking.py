@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -99,6 +100,12 @@ class Thinker:
             seed=settings.seed,
             answered=len(history),
         )
+
+    async def first_request(self, turn: OpenTurn, heard: Heard) -> LlmRequest:
+        """What a turn with these words will ask first, as far as it can be known before the turn is there."""
+        history = await self.history(turn, heard)
+        tools = await self.tool_loop(turn, heard, TurnTrace(time.perf_counter)).first_offer()
+        return replace(self.request(turn, heard, history), tools=tools)
 
     def asker(self, turn: OpenTurn, heard: Heard) -> Asker:
         """Who asks the tools in this turn."""

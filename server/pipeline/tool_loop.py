@@ -104,7 +104,7 @@ class ToolLoop:
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
         said: tuple[LlmMessage, ...] = ()
-        tools = [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
+        tools = await self._specs()
         for round_number in range(self._max_rounds + 1):
             last = round_number == self._max_rounds
             calls = await ask(said, () if last else self._offered(tools))
@@ -127,6 +127,14 @@ class ToolLoop:
                 )
             for run in done:
                 self._rules.read(run.name, run.result)
+
+    async def first_offer(self) -> tuple[ToolSpec, ...]:
+        """The tools that `run` will offer first."""
+        tools = await self._specs()
+        return self._offered(tools) if self._max_rounds else ()
+
+    async def _specs(self) -> list[ToolSpec]:
+        return [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
 
     async def _spec(self, tool: Tool) -> ToolSpec | None:
         """The tool as it is offered in this turn, if it is. One that cannot tell is: its own failure says more."""

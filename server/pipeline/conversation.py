@@ -1,0 +1,266 @@
+"""One device's live conversation: what it hears becomes turns, and a turn under way may be ended by a word.
+
+Owns the device's state between turns, the open ears, what is done ahead of an utterance's end, and interruption. Its
+methods are called one at a time, in the order in which things arrive; each returns soon. Knows no wire format and no
+socket: what the device gets goes to a `ConversationOut`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from server.errors import BusyError, StackChanError
+from server.events import Samples, StateChanged, TurnEvent, TurnState
+from server.log_context import error_fields
+from server.pipeline.ahead import Ahead
+from server.pipeline.foresight import Foresight
+from server.pipeline.live import LiveTurn, Playback
+from server.pipeline.live_listener import ListenMode, LiveListener, Said
+from server.pipeline.progress import StartedTurn
+from server.pipeline.request import OpenTurn, TurnRequest, TurnResult
+from server.pipeline.runner import TurnRunner
+from server.pipeline.state import StateMachine
+
+_log = logging.getLogger(__name__)
+
+_LAST_STEPS_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSettings:
+    """What a conversation does about the robot's own voice. Times in seconds."""
+
+    guard_seconds: float = 0.5
+    """After it, a microphone without echo cancellation is not believed for so long."""
+    interrupting_speech_seconds: float = 0.5
+    """So much speech ends it; less is a nod of the voice."""
+
+
+class ConversationOut(Protocol):
+    """The way to the device. Nothing here may raise or wait for a slow device."""
+
+    async def emit(self, event: TurnEvent) -> None:
+        """What a turn shows and says; states come by `show` instead."""
+
+    async def show(self, state: TurnState) -> None: ...
+
+    async def tell(self, result: TurnResult) -> None:
+        """A turn has ended."""
+
+    async def complain(self, error: StackChanError) -> None: ...
+
+    def playback(self) -> Playback:
+        """For the turn that begins now."""
+
+    def hush(self) -> None:
+        """Drop all sound that has not been played, at once."""
+
+
+class Conversation:
+    """`device`: who is in it, without words. `echo_cancel`: its microphone does not hear its own voice."""
+
+    def __init__(
+        self,
+        device: TurnRequest,
+        out: ConversationOut,
+        runner: TurnRunner,
+        listener: LiveListener,
+        foresight: Foresight,
+        settings: ConversationSettings,
+        *,
+        echo_cancel: bool,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._device = device
+        self._out = out
+        self._runner = runner
+        self._listener = listener
+        self._foresight = foresight
+        self._settings = settings
+        self._echo_cancel = echo_cancel
+        self._monotonic = monotonic
+        self._state = StateMachine()
+        self._mode: ListenMode | None = None
+        """None: the microphone is shut."""
+        self._expected: OpenTurn | None = None
+        self._live: LiveTurn | None = None
+        """Of the turn that runs."""
+        self._following: asyncio.Task[None] | None = None
+        self._deaf_until = 0.0
+
+    @property
+    def state(self) -> TurnState:
+        return self._state.state
+
+    @property
+    def in_turn(self) -> bool:
+        return self._live is not None
+
+    async def begin(self) -> str:
+        """Open or find the conversation's session and return its id. Raises `AuthError`, `StorageError`."""
+        self._expected = await self._foresight.expect(self._device)
+        return self._expected.session_id
+
+    # --- what the device does ---
+
+    async def listen(self, mode: ListenMode) -> None:
+        """The microphone is open from now on. Raises `VadError`."""
+        self._mode = mode
+        if not self.in_turn:
+            self._listener.open()
+            await self._move("listening")
+
+    async def stop_listening(self) -> None:
+        """The microphone is shut; what was being said ends here and is answered."""
+        mode, self._mode = self._mode, None
+        said = None if mode is None or self.in_turn else await self._listener.finish(mode)
+        if said is not None and len(said.samples):
+            await self._answer(said)
+        elif not self.in_turn:
+            await self._listener.shut()
+            await self._move("idle")
+
+    async def hear(self, samples: Samples) -> None:
+        """Take microphone sound: float32 mono at 16 kHz, any length. Sound that is not listened to is dropped."""
+        if not self._listens():
+            await self._listener.shut()
+            return
+        assert self._mode is not None
+        try:
+            if not self._listener.is_open:
+                self._listener.open()
+            said = await self._listener.hear(samples, self._mode, None if self.in_turn else self._expected)
+        except StackChanError as error:
+            await self._listener.shut()
+            await self._out.complain(error)
+            return
+        if self.in_turn and self._listener.speech_seconds >= self._settings.interrupting_speech_seconds:
+            self.interrupt("speech")
+        for utterance in said:
+            await self._ended(utterance)
+
+    async def say(self, text: str) -> None:
+        """Typed words are a turn, too; they end the one that runs."""
+        self.interrupt("text")
+        await self._settle()
+        await self._listener.shut()
+        await self._begin_turn(replace(self._device, text=text))
+
+    def interrupt(self, reason: str) -> None:
+        """Be silent now; the turn that runs ends with what was played of it."""
+        if self._live is not None and not self._live.interrupted.is_set():
+            self._out.hush()
+            self._live.interrupt(reason)
+
+    async def abort(self, reason: str) -> None:
+        """As `interrupt`; with no turn to end, what is being said is not listened to any more."""
+        if self.in_turn:
+            self.interrupt(reason)
+            return
+        self._mode = None
+        await self._listener.shut()
+        await self._move("idle")
+
+    async def close(self) -> None:
+        """The device is gone. A turn that runs goes to its end."""
+        self._mode = None
+        await self._listener.shut()
+
+    # --- turns ---
+
+    def _listens(self) -> bool:
+        if self._mode is None:
+            return False
+        if self.in_turn:
+            return self._listens_while_speaking
+        return self._echo_cancel or self._monotonic() >= self._deaf_until
+
+    @property
+    def _listens_while_speaking(self) -> bool:
+        return self._echo_cancel and self._mode == "realtime"
+
+    async def _ended(self, said: Said) -> None:
+        """An utterance is over. During a turn it counts only when it was enough to interrupt it."""
+        if self._live is not None:
+            if not self._live.interrupted.is_set():
+                return
+            await self._settle()
+        await self._answer(said)
+
+    async def _answer(self, said: Said) -> None:
+        if not self._listens_while_speaking:
+            await self._listener.shut()
+        said.trace.mark("endpoint")
+        request = replace(self._device, samples=said.samples)
+        if said.ahead is not None:
+            request = replace(request, heard_early=said.ahead.heard)
+        await self._begin_turn(request, said)
+
+    async def _begin_turn(self, request: TurnRequest, said: Said | None = None) -> None:
+        """Begin a turn, or tell the device why there is no place for it."""
+        ahead = said.ahead if said is not None else None
+        await self._move("listening")
+        await self._move("thinking")
+        live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
+        live.held = ahead.keep() if ahead is not None else None
+        try:
+            with self._runner.admit(request.device_id) as admission:
+                admission.trace = said.trace if said is not None else None
+                started = await self._runner.start(admission, replace(request, live=live), self._pass_on)
+        except BaseException as error:
+            await _give_up(ahead, live)
+            if not isinstance(error, StackChanError):
+                raise
+            if not isinstance(error, BusyError):
+                _log.warning("a live turn could not begin: %s", error.code, extra=error_fields(error))
+            await self._out.complain(error)
+            await self._rest()
+            return
+        self._live = live
+        self._following = asyncio.create_task(self._follow(started), name=f"live-{started.turn.turn_id}")
+
+    async def _follow(self, started: StartedTurn) -> None:
+        """Wait for the turn's end and go on from there."""
+        try:
+            result = await started.result()
+        except StackChanError as error:
+            await self._out.complain(error)
+        else:
+            if result.speech_duration_ms:
+                self._deaf_until = self._monotonic() + self._settings.guard_seconds
+            await self._out.tell(result)
+        self._expected = replace(started.turn, turn_id=0)
+        self._live = None
+        await self._rest()
+
+    async def _rest(self) -> None:
+        """No turn runs: listen where the microphone is open."""
+        if self._mode == "manual":
+            self._mode = None  # one press, one utterance
+        await self._move("idle" if self._mode is None else "listening")
+
+    async def _settle(self) -> None:
+        """Return when the turn that was interrupted is over."""
+        if self._following is not None:
+            await asyncio.wait({self._following}, timeout=_LAST_STEPS_SECONDS)
+
+    async def _pass_on(self, event: TurnEvent) -> None:
+        if not isinstance(event, StateChanged):
+            await self._out.emit(event)
+        elif event.state not in ("listening", "idle"):  # where a turn begins and ends is the conversation's to show
+            await self._move(event.state)
+
+    async def _move(self, state: TurnState) -> None:
+        if self._state.move(state):
+            await self._out.show(state)
+
+
+async def _give_up(ahead: Ahead | None, live: LiveTurn) -> None:
+    if live.held is not None:
+        await live.held.drop()
+    if ahead is not None:
+        await ahead.drop()

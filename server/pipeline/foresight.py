@@ -1,0 +1,84 @@
+"""What can be known and prepared of a device's next turn before it is begun.
+
+Reads the conversation so far, hears words while their end is waited for, and begins an answer where nobody else needs
+the models. Stores no word and runs no tool. Knows the stages' own functions, so that what is begun early is what the
+turn will ask for; not sound, endpoints or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from server.engines.base import Engines, LlmRequest
+from server.events import Utterance
+from server.persona import Persona
+from server.pipeline.ahead import Ahead, Foresee
+from server.pipeline.expected_words import expected_words
+from server.pipeline.hearing import understand
+from server.pipeline.parts import HotWords, TurnSettings
+from server.pipeline.request import Heard, OpenTurn, TurnRequest
+from server.pipeline.thinking import Thinker
+from server.pipeline.trace import TurnTrace
+
+
+class ExpectingJournal(Protocol):
+    """Where conversations are kept."""
+
+    async def expect(self, request: TurnRequest, now: datetime) -> OpenTurn:
+        """The conversation that a turn of this device would belong to now; the number of the turn is 0."""
+
+    async def look_again(self, expected: OpenTurn, now: datetime) -> OpenTurn:
+        """The same, with what was said since."""
+
+
+class Foresight:
+    """Looks ahead for every live conversation of a server. `idle`: whether the models have nothing else to do."""
+
+    def __init__(
+        self,
+        engines: Engines,
+        persona: Persona,
+        journal: ExpectingJournal,
+        settings: TurnSettings,
+        thinker: Thinker,
+        *,
+        clock: Callable[[], datetime],
+        hot_words: HotWords | None,
+        idle: Callable[[], bool],
+        answer_early: bool,
+    ) -> None:
+        self._engines = engines
+        self._persona = persona
+        self._journal = journal
+        self._settings = settings
+        self._thinker = thinker
+        self._clock = clock
+        self._hot_words = hot_words
+        self._idle = idle
+        self._answer_early = answer_early
+
+    async def expect(self, device: TurnRequest) -> OpenTurn:
+        """The conversation that this device is in, opened when it is new. Raises `AuthError`, `StorageError`."""
+        return await self._journal.expect(device, self._clock())
+
+    def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Ahead:
+        """Hear what may be a whole utterance, and begin its answer."""
+        foresee = self._foresee(expected) if self._answer_early else None
+        return Ahead(self._hear(expected, utterance, trace), self._engines.llm, foresee)
+
+    async def _hear(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Heard | None:
+        words = await expected_words(self._hot_words, self._engines.asr, expected)
+        return await understand(utterance, self._engines, self._persona, self._settings, trace, words)
+
+    def _foresee(self, expected: OpenTurn) -> Foresee:
+        async def foresee(heard: Heard) -> LlmRequest | None:
+            # A model that does one thing at a time must not keep somebody else's turn waiting for a guess.
+            if not self._idle():
+                return None
+            turn = await self._journal.look_again(expected, self._clock())
+            request = await self._thinker.first_request(turn, heard)
+            return request if self._idle() else None
+
+        return foresee
