@@ -7,6 +7,7 @@ network.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -246,3 +247,22 @@ def test_a_python_without_venv_is_told_apart(run: Run, tmp_path: Path, ready: Pa
     assert "python3.11 lacks: ensurepip" in result.stderr
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"apt-get install python{version}-venv" in result.stderr
+
+
+def test_waiting_for_pip_says_the_same_line_again_only_as_a_sign_of_life(tmp_path: Path) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nsleep 2\n", encoding="utf-8")
+    slow.chmod(0o755)
+    script = f"""
+        source {ROOT}/scripts/_setup
+        ROOT={tmp_path} VENV={tmp_path} VENV_PYTHON={slow} SETUP_LOG={tmp_path}/log UNFINISHED={tmp_path}/unfinished
+        pip_progress() {{ echo "building this project"; }}
+        # Five seconds pass in a moment.
+        sleep() {{ SECONDS=$((SECONDS + 5)); command sleep 0.1; }}
+        run_pip anything
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    told = [int(line.split()[0]) for line in done.stdout.splitlines() if "building this project" in line]
+    assert told, done
+    assert all(later - earlier >= 30 for earlier, later in itertools.pairwise(told))
+    assert told[-1] >= 5
