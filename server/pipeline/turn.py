@@ -68,7 +68,7 @@ class TurnController:
         self._after_turn = after_turn
         self._following: set[asyncio.Task[None]] = set()
         self._monotonic = monotonic
-        self._thinker = Thinker(engines.llm, persona, settings, tuple(tools))
+        self.thinker = Thinker(engines.llm, persona, settings, tuple(tools))
 
     async def run(self, turn: OpenTurn, request: TurnRequest, emit: Emit, trace: TurnTrace | None = None) -> TurnResult:
         """Take one open turn to its end and return what the device gets.
@@ -110,7 +110,7 @@ class TurnController:
             self._persona,
             self._journal,
             self.settings,
-            self._thinker,
+            self.thinker,
             turn=turn,
             request=request,
             trace=trace,
