@@ -13,7 +13,7 @@ import pytest
 
 from server.engines.base import EmbeddingFingerprint
 from server.events import Samples
-from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS, meant_cosine, query_of
+from server.memory.asked import MENTIONED_LOG_ODDS, OF_THE_CLOCK_LOG_ODDS, UNMENTIONED_LOG_ODDS, meant_cosine, query_of
 from server.memory.indexer import document_text
 from server.memory.recall_records import SearchResult
 from tests.memory.home import PC, Home, capabilities
@@ -79,7 +79,7 @@ async def test_the_nearer_a_memory_is_in_meaning_the_likelier_is_a_search(tmp_pa
     assert (asked_for_it, asked_for_that) == (True, True)
 
 
-@pytest.mark.parametrize(("cosine", "leaning"), [(0.0, -1.5), (0.82, -0.5), (0.825, 0.0), (0.85, 2.5), (0.99, 4.0)])
+@pytest.mark.parametrize(("cosine", "leaning"), [(0.7, -1.25), (0.82, -0.5), (0.825, 0.0), (0.85, 2.5), (0.99, 4.0)])
 async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, leaning: float
 ) -> None:
@@ -114,7 +114,7 @@ async def test_what_is_nearer_to_the_clock_than_to_any_memory_is_not_looked_up(
         await home.remember_the_pc()
         search = memory.tools_for(capabilities(small=True))[0]
         asker = replace(home.asker(words), asked_at=dt.datetime(2026, 11, 30, 1, 20, tzinfo=dt.UTC), zone=TOKYO)
-        assert await search.offer(asker) == UNMENTIONED_LOG_ODDS
+        assert await search.offer(asker) == OF_THE_CLOCK_LOG_ODDS < UNMENTIONED_LOG_ODDS
         embedding.clock = "nothing"
         later = replace(asker, asked_at=asker.asked_at + dt.timedelta(hours=1))
         offered = await search.offer(later)

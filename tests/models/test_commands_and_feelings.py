@@ -18,7 +18,7 @@ from server.config_sections import LlmSettings
 from server.context.prompts import answer_schema, json_text, prompt_messages, stable_prefix, tool_result_message
 from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall
 from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
-from server.memory.asked import UNMENTIONED_LOG_ODDS
+from server.memory.asked import OF_THE_CLOCK_LOG_ODDS, UNMENTIONED_LOG_ODDS
 from server.memory.tools import FORGET_MEMORY_SHORT, READ_MEMORY_SOURCE_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 
@@ -60,7 +60,7 @@ async def ask_all(persona):
     try:
         await llm.warm_prefix(stable_prefix(persona, llm.capabilities, TOOLS))
         answers = {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
-        return {**answers, "weekday": await ask(llm, persona, "今日は何曜日？")}
+        return {**answers, "weekday": await ask(llm, persona, "今日は何曜日？", OF_THE_CLOCK_LOG_ODDS)}
     finally:
         await llm.close()
 
@@ -70,13 +70,13 @@ def items(*kinds: str):
     return [item for kind in kinds or ("utterances", "still", "extra") for item in data[kind]]
 
 
-async def ask(llm, persona, text):
+async def ask(llm, persona, text, leaning=UNMENTIONED_LOG_ODDS):
     language = "en" if text.isascii() else "ja"
     request = LlmRequest(
         messages=prompt_messages(persona, llm.capabilities, TOOLS, (), text, language=language, said_at=SAID_AT),
         answer_schema=answer_schema(persona, language),
         # As in a turn in which no memory mentions what is spoken of; other tools wait for something found or asked.
-        tools=(replace(SEARCH_MEMORY, prior=UNMENTIONED_LOG_ODDS),),
+        tools=(replace(SEARCH_MEMORY, prior=leaning),),
     )
     written, call = await read(llm, request)
     if call is not None:  # as in a turn that finds nothing: the second time the model has to answer
