@@ -68,7 +68,6 @@ class IntakeLimits:
 
     def __init__(self) -> None:
         self.bad_messages = 0
-        self._now_seconds = float("-inf")
         self._buckets: deque[tuple[int, int]] = deque()
         """Tenths of a second that brought sound, and how many microseconds of it."""
 
@@ -80,9 +79,8 @@ class IntakeLimits:
         return Violation(DeviceError("message_too_large", message), CloseCode.TOO_BIG)
 
     def audio(self, now_seconds: float, milliseconds: float) -> Violation | None:
-        """`milliseconds` of sound have come at `now_seconds` (any origin; time that goes back stands still)."""
-        self._now_seconds = max(self._now_seconds, now_seconds)
-        bucket = int(self._now_seconds // _BUCKET_SECONDS)
+        """`milliseconds` of sound have come at `now_seconds` of a monotonic clock."""
+        bucket = int(now_seconds // _BUCKET_SECONDS)
         while self._buckets and self._buckets[0][0] <= bucket - _BUCKETS:
             self._buckets.popleft()
         same = bool(self._buckets) and self._buckets[-1][0] == bucket

@@ -62,13 +62,6 @@ def test_frames_of_no_length_are_not_free():
     assert sent == 10_121
 
 
-def test_a_clock_that_goes_back_stands_still():
-    limits = IntakeLimits()
-    assert limits.audio(100.0, 5_000) is None
-    assert limits.audio(3.0, 5_000) is None
-    assert limits.audio(100.0, 121) is not None
-
-
 def test_years_of_sound_need_no_memory():
     limits = IntakeLimits()
     tracemalloc.start()
