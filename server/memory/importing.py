@@ -30,7 +30,7 @@ from server.storage.memory_import import MemoryImport, forgotten_here, take_numb
 from server.storage.memory_import_records import Imported, ImportedMemory, Numbers
 
 _FOLDER, _LINES, _NUMBERS = "imports", "memory.jsonl", "numbers.json"
-_PAGE_MEMORIES, _PAGE_EXCHANGES = 25, 50
+_PAGE_MEMORIES, _PAGE_EXCHANGES = 10, 20
 """A page is one transaction, for which a turn may have to wait: some hundredths of a second."""
 _SHOWN_IDS = 100
 _log = logging.getLogger(__name__)
