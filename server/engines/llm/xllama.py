@@ -277,9 +277,8 @@ class XllamaLlm:
 
     def _completion_body(self, request: LlmRequest) -> dict[str, Any]:
         body = _chat_body(request.messages, max_tokens=request.max_tokens)
-        body |= {"temperature": request.temperature, "seed": request.seed}
-        if not answers_a_tool(request):
-            body |= _NO_ECHO
+        no_echo = {} if answers_a_tool(request) else _NO_ECHO
+        body |= {"temperature": request.temperature, "seed": request.seed, **no_echo}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
