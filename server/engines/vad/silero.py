@@ -75,7 +75,7 @@ class SileroVad:
     async def start(self) -> None:
         if not self._model_path.is_file():
             raise ModelError(f"{self._model_path} is missing.", hint="Run: stackchan models pull.")
-        model = await self._thread.start(self._load)
+        model = await self._thread.start(self.load_model)
         self._batcher = VadBatcher(self._thread, model, self.window_samples)
 
     async def close(self) -> None:
@@ -92,7 +92,8 @@ class SileroVad:
         """One speech probability for each 32 ms window of a whole recording; the last one is padded with zeros."""
         return await self.open_stream().push(np.pad(samples, (0, -len(samples) % self.window_samples)))
 
-    def _load(self) -> SileroModel:
+    def load_model(self) -> SileroModel:
+        """Read and warm the model; blocking. `start()` does it on the engine's thread."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
