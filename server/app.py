@@ -26,6 +26,7 @@ from server.api.ranges import WholeAnswers
 from server.config import Settings
 from server.devices.access import Access
 from server.devices.endpoint import TurnService, not_ready, turns_router
+from server.devices.live_endpoint import LiveService, live_router
 from server.devices.sessions import sessions_router
 from server.engines.base import Engines
 from server.errors import NotFoundError, StackChanError
@@ -100,6 +101,7 @@ def create_app(
     )
     app.state.readiness = readiness
     app.state.service = None
+    app.state.live = None
     app.state.memory = None
     app.state.new_owner_token = None
     app.state.begin_stop = lambda hurry: None
@@ -107,6 +109,12 @@ def create_app(
 
     def service() -> TurnService:
         live: TurnService | None = app.state.service
+        if live is None:
+            raise not_ready(readiness.error)
+        return live
+
+    def live_devices() -> LiveService:
+        live: LiveService | None = app.state.live
         if live is None:
             raise not_ready(readiness.error)
         return live
@@ -167,6 +175,7 @@ def create_app(
     app.state.turn_service = service
     app.include_router(turns_router())
     app.include_router(sessions_router(session_ended, clock))
+    app.include_router(live_router(live_devices))
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 
@@ -176,11 +185,12 @@ async def _bring_up(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> None:
     readiness = parts.readiness
     try:
         started = await start(parts, stack)
-        app.state.service, app.state.memory = started.service, started.memory
+        app.state.service, app.state.memory, app.state.live = started.service, started.memory, started.live
         app.state.begin_stop = started.begin_stop
         app.state.new_owner_token = parts.access.new_owner_token
         # First out at shutdown: no new turn finds a closing engine.
         stack.callback(setattr, app.state, "service", None)
+        stack.callback(setattr, app.state, "live", None)
         stack.callback(setattr, app.state, "memory", None)
     except Exception as error:
         cause = _first_cause(error)

@@ -35,6 +35,7 @@ from server.config_sections import (
     Identifier,
     LimitSettings,
     ListeningSettings,
+    LiveSettings,
     LlmSettings,
     MemorySettings,
     Section,
@@ -84,6 +85,7 @@ class Settings(BaseSettings):
 
     vad: VadSettings = VadSettings()
     listening: ListeningSettings = ListeningSettings()
+    live: LiveSettings = LiveSettings()
     asr: AsrSettings = AsrSettings()
     llm: LlmSettings = LlmSettings()
     tts: TtsSettings = TtsSettings()

@@ -62,6 +62,27 @@ class ListeningSettings(Section):
     """Silence that ends an utterance, in milliseconds."""
 
 
+class LiveSettings(Section):
+    """Devices that are connected all the time: `GET /v1/device`."""
+
+    notice_silence_ms: Annotated[int, Ge(32), Le(1000)] = 60
+    """Silence after which the words are heard already, in milliseconds, before it is long enough to be the end."""
+    longest_utterance_seconds: Annotated[float, Ge(3), Le(120)] = 30.0
+    """What somebody says without a pause is answered after so many seconds."""
+    answer_early: bool = True
+    """Begin the answer while the end of an utterance is waited for, where nobody else needs the language model."""
+    guard_ms: Annotated[int, Ge(0), Le(5000)] = 500
+    """After the robot's voice, a microphone without echo cancellation is not listened to for so many milliseconds."""
+    interrupting_speech_ms: Annotated[int, Ge(100), Le(5000)] = 500
+    """Speech that interrupts the robot, in milliseconds, on a device that does not hear itself."""
+    lead_frames: Annotated[int, Ge(1), Le(40)] = 5
+    """Frames of the robot's voice that a device is given ahead of its playing."""
+    resume_seconds: Annotated[float, Ge(0), Le(600)] = 120.0
+    """A turn waits so many seconds for a device that was cut off, to say the rest."""
+    most_devices: Annotated[int, Ge(1), Le(256)] = 64
+    """Devices that may be connected at the same time."""
+
+
 class AsrSettings(Section):
     """Hearing: speech to text."""
 

@@ -19,11 +19,11 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from server.api.metrics import Metrics
-from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
 from server.context.prompts import stable_prefix
 from server.devices.access import Access
 from server.devices.endpoint import TurnService
+from server.devices.live_endpoint import LiveService
 from server.devices.uploads import Decoder, UploadLimits
 from server.engines.base import Engines, LlmEngine, LlmMessage
 from server.errors import StackChanError
@@ -35,9 +35,10 @@ from server.pipeline.clips import VoiceClips
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import OpenTurn, TurnResult
 from server.pipeline.runner import TurnRunner
-from server.pipeline.turn import TurnController, TurnSettings
+from server.pipeline.turn import TurnController
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
+from server.start_live import live_service, turn_settings
 from server.storage.backup import clear_leftovers
 from server.storage.database import WORLDS, Databases
 from server.storage.failed_audio import FailedAudioStore
@@ -96,6 +97,7 @@ class Started:
     """A server that can take turns. `memory` None: it is turned off."""
 
     service: TurnService
+    live: LiveService
     memory: LongTermMemory | None
     begin_stop: Callable[[bool], None]
     """Tell it at the stop signal, while requests can still be answered: a turn that is cut off gets its 503. True:
@@ -183,7 +185,10 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         decoder=decoder,
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
     )
-    return Started(service, memory, begin_stop)
+    words = _hot_words(memory) if memory is not None else None
+    live = live_service(settings, persona, engines, service, controller, clock=clock, hot_words=words)
+    stack.push_async_callback(live.devices.close)  # first of all: who is connected is told
+    return Started(service, live, memory, begin_stop)
 
 
 # --- memory ---
@@ -301,28 +306,3 @@ def _background(work: Coroutine[Any, Any, None]) -> Iterator[None]:
         yield
     finally:
         task.cancel()
-
-
-def turn_settings(settings: Settings) -> TurnSettings:
-    """What a turn needs to know of the settings."""
-    return TurnSettings(
-        segmenter=SegmenterSettings(
-            start_probability=settings.vad.threshold,
-            # Silero's own margin: speech that has begun is given up later than it was found.
-            stay_probability=max(0.01, settings.vad.threshold - 0.15),
-            start_windows=settings.listening.start_speech_windows,
-            end_silence_seconds=settings.listening.end_silence_ms / 1000,
-            pre_roll_seconds=settings.listening.pre_roll_ms / 1000,
-        ),
-        asr_timeout_seconds=settings.asr.timeout_seconds,
-        llm_timeout_seconds=settings.llm.timeout_seconds,
-        tts_timeout_seconds=settings.tts.timeout_seconds,
-        max_answer_tokens=settings.llm.max_answer_tokens,
-        temperature=settings.llm.temperature,
-        seed=settings.llm.seed,
-        tool_rounds=settings.llm.tool_rounds,
-        speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
-        context_tokens=settings.session.context_tokens,
-        context_turns=settings.session.context_turns,
-        search_seconds=settings.memory.search_timeout_seconds,
-    )

@@ -17,7 +17,7 @@ from server.engines.base import LlmDone, LlmText, LlmToolCall
 from server.memory.tools import FORGET_MEMORY_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
 from server.pipeline.thinking import Thinker
-from server.start import turn_settings
+from server.start_live import turn_settings
 from tests.fakes.engines import FakeLlm
 
 pytestmark = pytest.mark.unit

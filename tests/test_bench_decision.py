@@ -19,7 +19,7 @@ from server.engines.base import LlmDone, LlmRequest, LlmText, LlmToolCall
 from server.errors import LlmError
 from server.memory.tools import FORGET_MEMORY_SHORT, SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
-from server.start import turn_settings
+from server.start_live import turn_settings
 from tests.fakes.engines import ANSWER, FakeLlm
 
 pytestmark = pytest.mark.unit

@@ -20,7 +20,7 @@ from server.engines.base import Engines, LlmDone, LlmText, LlmToolCall
 from server.errors import AsrError
 from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
-from server.start import turn_settings
+from server.start_live import turn_settings
 from tests.fakes.engines import FakeAsr, fake_engines
 from tests.soaks.stubs import FIRST_CLAUSE, REPLY, DelayedLlm, Delays, delayed_engines
 from tests.virtual_time import in_virtual_time

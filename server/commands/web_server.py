@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from server.api.problems import problem
+from server.devices.message_fields import MAX_FRAME_BYTES
 from server.errors import RequestError, StackChanError
 
 GRACE_SECONDS = 10
@@ -111,8 +112,13 @@ async def run_app(
     config = uvicorn.Config(
         app,
         http=_Protocol,
-        # No endpoint speaks WebSocket yet; with it off, who tries gets the same answers as everybody.
-        ws="none",
+        ws="websockets-sansio",
+        # What is larger than a frame may be is told why (1009); what is much larger is not even read.
+        ws_max_size=4 * MAX_FRAME_BYTES,
+        # Frames are small and sound does not compress; each robot's compressor would take 300 kB.
+        ws_per_message_deflate=False,
+        ws_ping_interval=30.0,
+        ws_ping_timeout=60.0,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -145,9 +145,7 @@ class TurnVoice:
             return max(0.0, self._away_since + self._settings.resume_seconds - now)
         if self._waiting or self._ready or (self._begun and not self._said_stop):
             return None
-        if self._acknowledged is not None and self._acknowledged[0] >= self._pacer.sent_ms:
-            return 0.0
-        return self._pacer.unplayed_seconds(now)
+        return self._unplayed_seconds()
 
     # --- the sender takes out ---
 
@@ -178,9 +176,15 @@ class TurnVoice:
         self._wake()
 
     def _closing(self) -> tuple[ToDevice | None, float | None]:
-        if self._begun and not self._said_stop:
-            return SpeechStop(self.turn_id), 0.0
-        return None, None
+        """To a device the end is to be silent: it comes when all is played, or at once when it was stopped."""
+        if not self._begun or self._said_stop:
+            return None, None
+        return SpeechStop(self.turn_id), 0.0 if self._stopped else self._unplayed_seconds()
+
+    def _unplayed_seconds(self) -> float:
+        if self._acknowledged is not None and self._acknowledged[0] >= self._pacer.sent_ms:
+            return 0.0
+        return self._pacer.unplayed_seconds(self._monotonic())
 
     def _prepare(self, item: str | Pcm16) -> None:
         if not self._begun:
@@ -231,6 +235,20 @@ class LiveVoice:
         self._new.set()
         return self._turn
 
+    def sentence(self, turn_id: int, text: str) -> None:
+        """The sound that follows says `text`."""
+        if (turn := self._of(turn_id)) is not None:
+            turn.sentence(turn_id, text)
+
+    def sound(self, turn_id: int, chunk: AudioChunk) -> None:
+        """The next piece of the voice; of a turn that is over, it is dropped."""
+        if (turn := self._of(turn_id)) is not None:
+            turn.sound(turn_id, chunk)
+
+    def _of(self, turn_id: int) -> TurnVoice | None:
+        turn = self._turn
+        return turn if turn is not None and turn.turn_id in (0, turn_id) else None
+
     def hush(self) -> None:
         """Drop all that was not sent."""
         if self._turn is not None:
@@ -238,8 +256,8 @@ class LiveVoice:
 
     def acknowledge(self, turn_id: int, ms: float) -> None:
         """The device has played so much of that turn; of another one it is of no interest any more."""
-        if self._turn is not None and self._turn.turn_id == turn_id:
-            self._turn.acknowledge(ms)
+        if (turn := self._of(turn_id)) is not None:
+            turn.acknowledge(ms)
 
     def away(self, is_away: bool) -> None:
         """The device has gone, or come back."""

@@ -146,7 +146,7 @@ class Conversation:
     async def say(self, text: str) -> None:
         """Typed words are a turn, too; they end the one that runs."""
         self.interrupt("text")
-        await self._settle()
+        await self.settled(_LAST_STEPS_SECONDS)
         await self._listener.shut()
         await self._begin_turn(replace(self._device, text=text))
 
@@ -188,7 +188,7 @@ class Conversation:
         if self._live is not None:
             if not self._live.interrupted.is_set():
                 return
-            await self._settle()
+            await self.settled(_LAST_STEPS_SECONDS)
         await self._answer(said)
 
     async def _answer(self, said: Said) -> None:
@@ -243,10 +243,10 @@ class Conversation:
             self._mode = None  # one press, one utterance
         await self._move("idle" if self._mode is None else "listening")
 
-    async def _settle(self) -> None:
-        """Return when the turn that was interrupted is over."""
+    async def settled(self, seconds: float | None = None) -> None:
+        """Return when no turn runs any more, or after `seconds`."""
         if self._following is not None:
-            await asyncio.wait({self._following}, timeout=_LAST_STEPS_SECONDS)
+            await asyncio.wait({self._following}, timeout=seconds)
 
     async def _pass_on(self, event: TurnEvent) -> None:
         if not isinstance(event, StateChanged):

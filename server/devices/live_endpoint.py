@@ -1,0 +1,197 @@
+"""`GET /v1/device`: the WebSocket of devices that speak the native protocol (`firmware/PROTOCOL.md`).
+
+Admits a device, keeps it to the rules of the flow, and hands its messages to its session. Knows the socket and the
+order of a connection; no conversation and no sound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from server.devices.auth import Authorizer, device_of
+from server.devices.connection import Connection
+from server.devices.intake_limits import IntakeLimits, Violation, audio_ms
+from server.devices.native import NativeCodec, downlink_audio
+from server.devices.session import LiveDevice, LiveDevices
+from server.devices.wire import (
+    AudioFormat,
+    AudioFrame,
+    BadMessage,
+    CloseCode,
+    DeviceError,
+    DeviceHello,
+    Frame,
+    FromDevice,
+)
+from server.errors import AudioError, OverloadError, StackChanError
+from server.log_context import error_fields
+
+_log = logging.getLogger(__name__)
+
+HELLO_SECONDS = 10.0
+SILENT_SECONDS = 120.0
+"""A connection on which nothing comes for so long is given up; a device that is idle pings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveService:
+    """What the endpoint needs; there once the server is ready."""
+
+    authorizer: Authorizer
+    devices: LiveDevices
+    make_device: Callable[[DeviceHello, AudioFormat], LiveDevice]
+
+
+class Violated(Exception):
+    """A rule was broken; the connection ends."""
+
+    def __init__(self, error: DeviceError, close_code: CloseCode = CloseCode.POLICY) -> None:
+        super().__init__(error.code)
+        self.error = error
+        self.close_code = close_code
+
+
+class StarletteSocket:
+    """Implements `Socket`."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+
+    async def send(self, frame: Frame) -> None:
+        try:
+            if isinstance(frame, str):
+                await self._websocket.send_text(frame)
+            else:
+                await self._websocket.send_bytes(frame)
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:
+            raise ConnectionError(str(error)) from error
+
+    async def close(self, code: int, reason: str) -> None:
+        try:
+            await self._websocket.close(code, reason)
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:
+            raise ConnectionError(str(error)) from error
+
+
+def live_router(service: Callable[[], LiveService], origins: Collection[str] = ()) -> APIRouter:
+    """The endpoint. `service` raises a `starting` error until the server is ready; `origins`: pages from elsewhere."""
+    router = APIRouter()
+
+    @router.websocket("/v1/device")
+    async def device(websocket: WebSocket) -> None:
+        if not _same_origin(websocket, origins):
+            await websocket.close(CloseCode.POLICY)  # before it is accepted: 403
+            return
+        await websocket.accept()
+        connection = Connection(StarletteSocket(websocket), NativeCodec())
+        code, error = CloseCode.GOING_AWAY, None
+        try:
+            await _Intake(websocket, connection).serve(service)
+        except Violated as violated:
+            code, error = violated.close_code, violated.error
+        except WebSocketDisconnect:
+            connection.open = False
+        except OverloadError as refused:
+            code, error = CloseCode.TRY_AGAIN_LATER, DeviceError.of(refused)
+        except StackChanError as refused:
+            code = CloseCode.TRY_AGAIN_LATER if refused.retryable else CloseCode.POLICY
+            error = DeviceError.of(refused)
+        except Exception:
+            _log.exception("a device's connection ended on a defect")
+            code, error = CloseCode.INTERNAL, DeviceError("internal", "Something went wrong inside the server.")
+        finally:
+            await connection.close(code, error)
+
+    return router
+
+
+class _Intake:
+    """One connection's frames, in their order."""
+
+    def __init__(self, websocket: WebSocket, connection: Connection) -> None:
+        self._websocket = websocket
+        self._connection = connection
+        self._limits = IntakeLimits()
+
+    async def serve(self, service: Callable[[], LiveService]) -> None:
+        """Until the device goes. Raises `Violated`, `WebSocketDisconnect`, and why the device is not admitted."""
+        hello = await self._hello()
+        live = service()
+        hello = await self._admitted(hello, live)
+        if live.devices.is_full(hello.device_id):
+            raise OverloadError("There is no place for another device.", retry_after_seconds=30)
+        down = downlink_audio(hello.audio)
+        device = await live.devices.connect(hello, self._connection, lambda: live.make_device(hello, down))
+        try:
+            while True:
+                message = await self._next(SILENT_SECONDS)
+                if message is not None:
+                    await self._take(device, hello, message)
+        finally:
+            await live.devices.disconnect(device, self._connection)
+
+    async def _hello(self) -> DeviceHello:
+        message: FromDevice | None = None
+        with contextlib.suppress(TimeoutError):
+            message = await self._next(HELLO_SECONDS, strict=True)
+        if not isinstance(message, DeviceHello):
+            raise Violated(DeviceError("hello_expected", "The first message must be hello, within 10 seconds."))
+        return message
+
+    async def _admitted(self, hello: DeviceHello, live: LiveService) -> DeviceHello:
+        header = self._websocket.headers.get("authorization")
+        caller = await live.authorizer.caller(header or (f"Bearer {hello.token}" if hello.token else None))
+        return replace(hello, device_id=device_of(caller, hello.device_id), token=None)
+
+    async def _next(self, seconds: float, *, strict: bool = False) -> FromDevice | None:
+        """The next message; None: one that is passed over. `strict`: one that is not understood ends the connection."""
+        async with asyncio.timeout(seconds):
+            received = await self._websocket.receive()
+        if received["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(received.get("code", 1005))
+        text, data = received.get("text"), received.get("bytes")
+        frame: Frame = text if text is not None else data or b""
+        _heed(self._limits.frame(len(frame.encode()) if isinstance(frame, str) else len(frame)))
+        try:
+            return self._connection.codec.decode(frame)
+        except BadMessage as error:
+            if strict:
+                raise Violated(DeviceError.of(error)) from error
+            self._bad(error)
+            return None
+
+    async def _take(self, device: LiveDevice, hello: DeviceHello, message: FromDevice) -> None:
+        if isinstance(message, AudioFrame):
+            _heed(self._limits.audio(time.monotonic(), audio_ms(hello.audio, message.data)))
+        try:
+            await device.take(message)
+        except AudioError as error:
+            self._bad(error)
+        except StackChanError as error:
+            _log.warning("a device's message failed: %s", error.code, extra=error_fields(error))
+            self._connection.post(DeviceError.of(error))
+
+    def _bad(self, error: StackChanError) -> None:
+        self._connection.post(DeviceError.of(error))
+        _heed(self._limits.bad_message())
+
+
+def _heed(violation: Violation | None) -> None:
+    if violation is not None:
+        raise Violated(violation.error, violation.close_code)
+
+
+def _same_origin(websocket: WebSocket, origins: Collection[str]) -> bool:
+    """Browsers say where a page came from: another site must not talk to the robot with its visitor's help."""
+    origin = websocket.headers.get("origin")
+    if origin is None or origin in origins:
+        return True
+    return urlsplit(origin).netloc == websocket.headers.get("host", "")

@@ -1,0 +1,252 @@
+"""A device that is connected live: its messages become a conversation, the conversation's events become messages.
+
+It outlives its connection for a while, so that a turn under way can go on after a cut; the registry keeps one of each
+device. Knows messages (`wire.py`), not how they are written; who the device is was checked before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from server.audio.stream_intake import StreamIntake
+from server.devices.connection import Connection
+from server.devices.voice import LiveVoice, TurnVoice, VoiceSettings
+from server.devices.wire import (
+    Abort,
+    Action,
+    AudioFormat,
+    AudioFrame,
+    CloseCode,
+    CommandResult,
+    DeviceError,
+    DeviceEvent,
+    DeviceHello,
+    Face,
+    FromDevice,
+    ListenStart,
+    ListenStop,
+    Ping,
+    Played,
+    Pong,
+    ServerHello,
+    State,
+    Transcript,
+    TurnAnswer,
+)
+from server.errors import StackChanError
+from server.events import (
+    ActionChosen,
+    FaceChosen,
+    SentenceStarted,
+    SpeechProduced,
+    TranscriptReady,
+    TurnEvent,
+    TurnState,
+)
+from server.pipeline.conversation import Conversation, ConversationOut
+from server.pipeline.request import TurnRequest, TurnResult
+
+_log = logging.getLogger(__name__)
+
+_INTERRUPTING = frozenset(("touch", "button", "wake"))
+"""Events of a robot that mean: be silent, I want to say something."""
+
+MakeConversation = Callable[[TurnRequest, ConversationOut, bool], Conversation]
+"""A conversation of a device; whether it hears itself not."""
+AnswerOf = Callable[[TurnResult], dict[str, Any]]
+"""A turn as `GET /v1/turns/{id}` gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """What a device is told about who speaks."""
+
+    name: str
+    language: str
+
+
+class LiveDevice:
+    """One device. Implements `ConversationOut`."""
+
+    def __init__(
+        self,
+        hello: DeviceHello,
+        audio: AudioFormat,
+        robot: Robot,
+        make_conversation: MakeConversation,
+        answer_of: AnswerOf,
+        voice: VoiceSettings,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.device_id = hello.device_id
+        self.session_id = ""
+        self._hello = hello
+        self._audio = audio
+        self._robot = robot
+        self._answer_of = answer_of
+        self._connection: Connection | None = None
+        self._speaking: asyncio.Task[None] | None = None
+        self._voice = LiveVoice(audio, voice, monotonic, levels=hello.capabilities.levels)
+        device = TurnRequest(hello.device_id, session_label=hello.session_label, speaker_id=hello.speaker_id)
+        self.conversation = make_conversation(device, self, hello.capabilities.echo_cancel)
+        self._intake = StreamIntake(hello.audio.format, hello.audio.sample_rate_hz)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    def may_resume(self, hello: DeviceHello) -> bool:
+        """Whether this is the same device in the same conversation, with a turn that is not over."""
+        same = hello.session_label is not None and hello.session_label == self.session_id
+        return same and self.conversation.in_turn and hello.audio == self._hello.audio
+
+    async def begin(self) -> None:
+        """Find or open the conversation. Raises `AuthError`, `StorageError`."""
+        self.session_id = await self.conversation.begin()
+
+    def attach(self, connection: Connection) -> None:
+        """The device is there: greet it, and say what is left to say."""
+        self._connection = connection
+        connection.post(ServerHello(self.session_id, self._audio, self._robot.name, self._robot.language))
+        connection.post(State(self.conversation.state))
+        self._voice.away(False)
+        self._speaking = asyncio.create_task(self._voice.run(connection.send), name=f"voice-{self.device_id}")
+
+    async def detach(self, connection: Connection) -> None:
+        """The device is gone. A turn that runs goes on, and waits for it a while."""
+        if self._connection is not connection:
+            return
+        self._connection = None
+        speaking, self._speaking = self._speaking, None
+        if speaking is not None:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+        self._voice.away(True)
+        await self.conversation.close()
+
+    async def replace(self, code: CloseCode) -> None:
+        """Somebody else takes the device's place, or the server stops."""
+        connection = self._connection
+        if connection is not None:
+            await self.detach(connection)
+            await connection.close(code)
+
+    def leave(self) -> None:
+        """Nobody comes back for the turn that runs: it need not wait to be heard."""
+        self._voice.hush()
+
+    async def take(self, message: FromDevice) -> None:
+        """A message of the device. Raises `AudioError` for sound that is none, `VadError`, `StorageError`."""
+        conversation = self.conversation
+        if isinstance(message, AudioFrame):
+            await conversation.hear(self._intake.push(message.data))
+        elif isinstance(message, ListenStart):
+            await conversation.listen(message.mode)
+        elif isinstance(message, ListenStop):
+            await conversation.stop_listening()
+        elif isinstance(message, Abort):
+            await conversation.abort(message.reason or "abort")
+        elif isinstance(message, Played):
+            self._voice.acknowledge(message.turn_id, message.ms)
+        elif isinstance(message, DeviceEvent):
+            if message.kind in _INTERRUPTING:
+                conversation.interrupt(message.kind)
+        elif isinstance(message, Ping):
+            self._post(Pong())
+        elif isinstance(message, DeviceHello | CommandResult):
+            pass  # it has said who it is; no command was given
+
+    # --- as `ConversationOut` ---
+
+    async def emit(self, event: TurnEvent) -> None:
+        if isinstance(event, SpeechProduced):
+            self._voice.sound(event.turn_id, event.chunk)
+        elif isinstance(event, SentenceStarted):
+            self._voice.sentence(event.turn_id, event.text)
+        elif isinstance(event, FaceChosen):
+            self._post(Face(event.emotion))
+        elif isinstance(event, ActionChosen):
+            self._post(Action(event.action))
+        elif isinstance(event, TranscriptReady):
+            self._post(Transcript(event.text, final=True))
+
+    async def show(self, state: TurnState) -> None:
+        self._post(State(state))
+
+    async def tell(self, result: TurnResult) -> None:
+        self._post(TurnAnswer(self._answer_of(result)))
+
+    async def complain(self, error: StackChanError) -> None:
+        self._post(DeviceError.of(error))
+
+    def playback(self) -> TurnVoice:
+        turn = self._voice.begin()
+        turn.away(not self.is_connected)
+        return turn
+
+    def hush(self) -> None:
+        self._voice.hush()
+
+    def _post(self, message: Any) -> None:
+        if self._connection is not None:
+            self._connection.post(message)
+
+
+class LiveDevices:
+    """The devices that are connected, or were until a moment ago; one of each name."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._devices: dict[str, LiveDevice] = {}
+
+    @property
+    def connected(self) -> int:
+        return sum(device.is_connected for device in self._devices.values())
+
+    def is_full(self, device_id: str) -> bool:
+        """Whether there is no place for one more device."""
+        return device_id not in self._devices and len(self._devices) >= self._most
+
+    async def connect(self, hello: DeviceHello, connection: Connection, make: Callable[[], LiveDevice]) -> LiveDevice:
+        """Greet a device: the one that was there, if its turn goes on, else a new one.
+
+        Raises `AuthError`, `StorageError`.
+        """
+        known = self._devices.get(hello.device_id)
+        if known is not None:
+            await known.replace(CloseCode.REPLACED)
+            if known.may_resume(hello):
+                known.attach(connection)
+                return known
+            known.leave()
+        device = make()
+        await device.begin()
+        self._devices[hello.device_id] = device
+        device.attach(connection)
+        return device
+
+    async def disconnect(self, device: LiveDevice, connection: Connection) -> None:
+        """A connection has ended; the device is kept as long as its turn runs."""
+        await device.detach(connection)
+        if device.is_connected or self._devices.get(device.device_id) is not device:
+            return
+        if device.conversation.in_turn:
+            waiting = asyncio.create_task(self._forget_later(device), name=f"away-{device.device_id}")
+            waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        else:
+            del self._devices[device.device_id]
+
+    async def _forget_later(self, device: LiveDevice) -> None:
+        await device.conversation.settled()
+        if not device.is_connected and self._devices.get(device.device_id) is device:
+            del self._devices[device.device_id]
+
+    async def close(self) -> None:
+        """Hang up on everybody."""
+        for device in list(self._devices.values()):
+            await device.replace(CloseCode.GOING_AWAY)
+            device.leave()
