@@ -45,6 +45,7 @@ _STATUS_BY_CODE: Mapping[str, int] = MappingProxyType(
         "method_not_allowed": 405,
         "text_empty": 422,
         "device_forbidden": 403,
+        "origin_forbidden": 403,
         "device_revoked": 403,
         "starting": 503,
         "start_failed": 503,

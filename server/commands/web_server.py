@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from server.api.problems import problem
+from server.devices.live_endpoint import LIVE_PATH
 from server.devices.message_fields import MAX_FRAME_BYTES
 from server.errors import RequestError, StackChanError
 
@@ -35,6 +36,8 @@ _SILENT_SECONDS = 20.0
 
 class _Protocol(H11Protocol):
     """uvicorn's HTTP/1.1, closed to those who only hold a connection."""
+
+    _upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -63,6 +66,14 @@ class _Protocol(H11Protocol):
             pass  # in the middle of another answer: nothing more can be said
         self.transport.close()
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._upgraded = True
+        super().handle_websocket_upgrade(event)
+
+    def _should_upgrade_to_ws(self) -> bool:
+        # Elsewhere who tries gets the same answers as everybody.
+        return bool(self.scope["path"] == LIVE_PATH)
+
     def _unsupported_upgrade_warning(self) -> None:
         """Who asks for an upgrade that is not there gets an ordinary answer; that is worth no line in the log."""
 
@@ -70,6 +81,8 @@ class _Protocol(H11Protocol):
         self.loop.call_later(_SILENT_SECONDS, self._close_when_silent, self.cycle)
 
     def _close_when_silent(self, before: Any) -> None:
+        if self._upgraded:
+            return  # its silences are another protocol's matter
         # The same request as then, and that one answered (or none yet): nothing has come in the meantime.
         if self.cycle is before and (before is None or before.response_complete) and not self.transport.is_closing():
             self.transport.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
 from server.devices.auth import Authorizer, device_of
 from server.devices.connection import Connection
@@ -31,11 +31,12 @@ from server.devices.wire import (
     Frame,
     FromDevice,
 )
-from server.errors import AudioError, OverloadError, StackChanError
+from server.errors import AudioError, AuthError, OverloadError, StackChanError
 from server.log_context import error_fields
 
 _log = logging.getLogger(__name__)
 
+LIVE_PATH = "/v1/device"
 HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
@@ -81,14 +82,19 @@ class StarletteSocket:
             raise ConnectionError(str(error)) from error
 
 
-def live_router(service: Callable[[], LiveService], origins: Collection[str] = ()) -> APIRouter:
-    """The endpoint. `service` raises a `starting` error until the server is ready; `origins`: pages from elsewhere."""
+def live_router(
+    service: Callable[[], LiveService], refuse: Callable[[StackChanError], Response], origins: Collection[str] = ()
+) -> APIRouter:
+    """The endpoint. `service` raises a `starting` error until the server is ready.
+
+    `refuse`: an error as an HTTP answer; `origins`: pages from elsewhere that may connect.
+    """
     router = APIRouter()
 
-    @router.websocket("/v1/device")
+    @router.websocket(LIVE_PATH)
     async def device(websocket: WebSocket) -> None:
         if not _same_origin(websocket, origins):
-            await websocket.close(CloseCode.POLICY)  # before it is accepted: 403
+            await websocket.send_denial_response(refuse(_foreign_page()))
             return
         await websocket.accept()
         connection = Connection(StarletteSocket(websocket), NativeCodec())
@@ -187,6 +193,14 @@ class _Intake:
 def _heed(violation: Violation | None) -> None:
     if violation is not None:
         raise Violated(violation.error, violation.close_code)
+
+
+def _foreign_page() -> AuthError:
+    return AuthError(
+        "A page from another site may not talk to the robot.",
+        code="origin_forbidden",
+        hint="Open the page that the server itself shows.",
+    )
 
 
 def _same_origin(websocket: WebSocket, origins: Collection[str]) -> bool:
