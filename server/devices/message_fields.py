@@ -23,7 +23,6 @@ MAX_VALUE_ITEMS = 256
 """Of a field that may be any JSON value: containers within each other, and values in all."""
 
 _SMALL = f"at most {MAX_VALUE_ITEMS} values, {MAX_VALUE_DEPTH} deep, with numbers below 1e308"
-_EXACT_IN_EVERY_LANGUAGE = 2**53
 # Such a text may stand in a log line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -118,7 +117,7 @@ class Fields:
     def whole(self, name: str, lowest: int, highest: int, default: int | None = None) -> int:
         """A whole number; 2.0 is one (some encoders write no other), true is none."""
         value = self._take(name, default)
-        if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_IN_EVERY_LANGUAGE:
+        if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
             return value

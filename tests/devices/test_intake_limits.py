@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from itertools import count
 
 import pytest
 
@@ -58,7 +57,7 @@ def test_too_much_sound_is_forgiven_after_the_window():
 
 def test_frames_of_no_length_are_not_free():
     limits = IntakeLimits()
-    sent = next(n for n in count(1) if limits.audio(1.0, 0.0) is not None)
+    sent = next((n for n in range(1, 11_000) if limits.audio(1.0, 0.0) is not None), None)
     assert sent == 10_121
 
 
