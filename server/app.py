@@ -119,6 +119,11 @@ def create_app(
             raise not_ready(readiness.error)
         return live
 
+    async def hang_up() -> None:
+        live: LiveService | None = app.state.live
+        if live is not None:
+            await live.devices.close()
+
     async def owner_only(authorization: str | None) -> None:
         live: TurnService | None = app.state.service
         await access.owner_only(authorization, live.authorizer if live else None, readiness.error)
@@ -173,6 +178,7 @@ def create_app(
     app.include_router(metrics_router(metrics, owner_only))
     app.include_router(memory_router(memory_owner, owner_only, backup=backup, version=__version__))
     app.state.turn_service = service
+    app.state.hang_up = hang_up
     app.include_router(turns_router())
     app.include_router(sessions_router(session_ended, clock))
     app.include_router(live_router(live_devices, problem))

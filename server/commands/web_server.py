@@ -102,27 +102,22 @@ class StartView(Protocol):
     async def wait(self) -> None: ...
 
 
-class _Server(uvicorn.Server):
+class WebServer(uvicorn.Server):
+    """Tells the connected devices that it stops before uvicorn cuts them off."""
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn would raise the signal again when it has stopped, and the process would end as killed by it.
         yield
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.config.app.state.hang_up()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
 
-async def run_app(
-    app: Any,
-    listener: socket.socket,
-    start: StartView,
-    *,
-    on_ready: Callable[[], None],
-    on_stopping: Callable[[bool], None],
-) -> StackChanError | None:
-    """Serve `app` on a bound socket until SIGINT or SIGTERM, or until its start has failed: then the reason.
 
-    The first signal lets turns in progress end, for a few seconds, or after SIGINT half a second, since a person waits
-    then (`on_stopping` is told which); the second one does not; from the third on signals act as usual.
-    """
-    config = uvicorn.Config(
+def web_config(app: Any) -> uvicorn.Config:
+    """How `app` is served."""
+    return uvicorn.Config(
         app,
         http=_Protocol,
         ws="websockets-sansio",
@@ -138,7 +133,22 @@ async def run_app(
         timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="on",
     )
-    server = _Server(config)
+
+
+async def run_app(
+    app: Any,
+    listener: socket.socket,
+    start: StartView,
+    *,
+    on_ready: Callable[[], None],
+    on_stopping: Callable[[bool], None],
+) -> StackChanError | None:
+    """Serve `app` on a bound socket until SIGINT or SIGTERM, or until its start has failed: then the reason.
+
+    The first signal lets turns in progress end, for a few seconds, or after SIGINT half a second, since a person waits
+    then (`on_stopping` is told which); the second one does not; from the third on signals act as usual.
+    """
+    server = WebServer(web_config(app))
     loop = asyncio.get_running_loop()
 
     def stop(hurry: bool) -> None:

@@ -83,7 +83,12 @@ class StarletteSocket:
 
 
 def live_router(
-    service: Callable[[], LiveService], refuse: Callable[[StackChanError], Response], origins: Collection[str] = ()
+    service: Callable[[], LiveService],
+    refuse: Callable[[StackChanError], Response],
+    origins: Collection[str] = (),
+    *,
+    hello_seconds: float = HELLO_SECONDS,
+    silent_seconds: float = SILENT_SECONDS,
 ) -> APIRouter:
     """The endpoint. `service` raises a `starting` error until the server is ready.
 
@@ -100,11 +105,13 @@ def live_router(
         connection = Connection(StarletteSocket(websocket), NativeCodec())
         code, error = CloseCode.GOING_AWAY, None
         try:
-            await _Intake(websocket, connection).serve(service)
+            await _Intake(websocket, connection, hello_seconds, silent_seconds).serve(service)
         except Violated as violated:
             code, error = violated.close_code, violated.error
         except WebSocketDisconnect:
             connection.open = False
+        except TimeoutError:
+            pass  # nothing comes any more
         except OverloadError as refused:
             code, error = CloseCode.TRY_AGAIN_LATER, DeviceError.of(refused)
         except StackChanError as refused:
@@ -122,9 +129,13 @@ def live_router(
 class _Intake:
     """One connection's frames, in their order."""
 
-    def __init__(self, websocket: WebSocket, connection: Connection) -> None:
+    def __init__(
+        self, websocket: WebSocket, connection: Connection, hello_seconds: float, silent_seconds: float
+    ) -> None:
         self._websocket = websocket
         self._connection = connection
+        self._hello_seconds = hello_seconds
+        self._silent_seconds = silent_seconds
         self._limits = IntakeLimits()
 
     async def serve(self, service: Callable[[], LiveService]) -> None:
@@ -132,13 +143,11 @@ class _Intake:
         hello = await self._hello()
         live = service()
         hello = await self._admitted(hello, live)
-        if live.devices.is_full(hello.device_id):
-            raise OverloadError("There is no place for another device.", retry_after_seconds=30)
         down = downlink_audio(hello.audio)
         device = await live.devices.connect(hello, self._connection, lambda: live.make_device(hello, down))
         try:
-            while True:
-                message = await self._next(SILENT_SECONDS)
+            while self._connection.open:  # one that was replaced has no more to say
+                message = await self._next(self._silent_seconds)
                 if message is not None:
                     await self._take(device, hello, message)
         finally:
@@ -147,7 +156,7 @@ class _Intake:
     async def _hello(self) -> DeviceHello:
         message: FromDevice | None = None
         with contextlib.suppress(TimeoutError):
-            message = await self._next(HELLO_SECONDS, strict=True)
+            message = await self._next(self._hello_seconds, strict=True)
         if not isinstance(message, DeviceHello):
             raise Violated(DeviceError("hello_expected", "The first message must be hello, within 10 seconds."))
         return message

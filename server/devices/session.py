@@ -37,7 +37,7 @@ from server.devices.wire import (
     Transcript,
     TurnAnswer,
 )
-from server.errors import StackChanError
+from server.errors import OverloadError, StackChanError
 from server.events import (
     ActionChosen,
     FaceChosen,
@@ -48,6 +48,7 @@ from server.events import (
     TurnState,
 )
 from server.pipeline.conversation import Conversation, ConversationOut
+from server.pipeline.progress import stopping
 from server.pipeline.request import TurnRequest, TurnResult
 
 _log = logging.getLogger(__name__)
@@ -202,6 +203,10 @@ class LiveDevices:
     def __init__(self, most: int) -> None:
         self._most = most
         self._devices: dict[str, LiveDevice] = {}
+        self._entering: dict[str, int] = {}
+        """How many connections of a device are being greeted, or wait for it."""
+        self._doors: dict[str, asyncio.Lock] = {}
+        self._closed = False
 
     @property
     def connected(self) -> int:
@@ -209,13 +214,30 @@ class LiveDevices:
 
     def is_full(self, device_id: str) -> bool:
         """Whether there is no place for one more device."""
-        return device_id not in self._devices and len(self._devices) >= self._most
+        names = self._devices.keys() | self._entering.keys()
+        return device_id not in names and len(names) >= self._most
 
     async def connect(self, hello: DeviceHello, connection: Connection, make: Callable[[], LiveDevice]) -> LiveDevice:
         """Greet a device: the one that was there, if its turn goes on, else a new one.
 
-        Raises `AuthError`, `StorageError`.
+        Raises `OverloadError`, `AuthError`, `StorageError`, and that the server is `stopping`.
         """
+        name = hello.device_id
+        if self._closed:
+            raise stopping()
+        if self.is_full(name):
+            raise OverloadError("There is no place for another device.", retry_after_seconds=30)
+        self._entering[name] = self._entering.get(name, 0) + 1
+        try:
+            # One after another: of two that come at once, the second replaces the first.
+            async with self._doors.setdefault(name, asyncio.Lock()):
+                return await self._greet(hello, connection, make)
+        finally:
+            self._entering[name] -= 1
+            if not self._entering[name]:
+                del self._entering[name], self._doors[name]
+
+    async def _greet(self, hello: DeviceHello, connection: Connection, make: Callable[[], LiveDevice]) -> LiveDevice:
         known = self._devices.get(hello.device_id)
         if known is not None:
             await known.replace(CloseCode.REPLACED)
@@ -225,6 +247,8 @@ class LiveDevices:
             known.leave()
         device = make()
         await device.begin()
+        if self._closed:
+            raise stopping()
         self._devices[hello.device_id] = device
         device.attach(connection)
         return device
@@ -246,7 +270,9 @@ class LiveDevices:
             del self._devices[device.device_id]
 
     async def close(self) -> None:
-        """Hang up on everybody."""
-        for device in list(self._devices.values()):
-            await device.replace(CloseCode.GOING_AWAY)
+        """Hang up on everybody; nobody comes in any more."""
+        self._closed = True
+        devices = list(self._devices.values())
+        await asyncio.gather(*(device.replace(CloseCode.GOING_AWAY) for device in devices))
+        for device in devices:
             device.leave()

@@ -22,7 +22,7 @@ _NEGATED_FORM = re.compile(
 _LIKING = re.compile(r"大?好き|大?嫌い|きらい|苦手|\b(?:likes?|loves?|hates?|dislikes?)\b")
 """Which of the two it is, is what the negation says."""
 _DENIED = re.compile(
-    r"[^。、,.!?\s]+?(?:じゃなく(?:て|って)?+|ではなく(?:て)?+)[、,\s]*+(?=[^。、,.!?\s])"
+    r"[^。、,.!?\s]{1,60}?(?:じゃなく(?:て|って)?+|ではなく(?:て)?+)[、,\s]*+(?=[^。、,.!?\s])"
     r"|\b(?:it's |it is |it was |that's )?(?:not|wasn't|isn't) [$¥€]?[\w][\w,]*(?: [a-z]+)?"
     r"(?:\s*[,;.]\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)",
     re.IGNORECASE,

@@ -39,6 +39,9 @@ _EXCHANGES_LIMIT = 60
 """Of one session in one go; the rest follows in the next."""
 _MEMORY_ID = re.compile(r"mem_[0-9A-Z]{26}")
 _MOST_RECALLED = 8
+UTTERANCE_CHARACTERS = 2_000
+"""So much of an utterance is looked at for memories: some minutes of speech. What is longer was pasted, and takes the
+rules a time that grows with its square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,9 @@ class Ingestor:
         shown = [_shown(one) for one in part]
         language = Counter(one.user.language for one in part).most_common(1)[0][0]
         if self._quotes:
-            return [_checked(draft, shown, language) for draft in quoted(shown, language)]
+            # Rules over a long text keep the processor busy for tenths of a second; others talk meanwhile.
+            quotes = await asyncio.to_thread(quoted, shown, language)
+            return [_checked(draft, shown, language) for draft in quotes]
         request = summary_request(shown, language)
         written = await self._ask(request)
         drafts = [_checked(draft, shown, language) for draft in read_summary(written, len(part))]
@@ -182,15 +187,18 @@ async def topics(
     The user's words alone: a robot's answers are alike whatever the topic.
     """
     vectors = len(said) if recipe.drop is None else await embedding.embed_documents(said)
-    light = {place for place, text in enumerate(said) if is_filler([text])}
-    return closed_segments(vectors, recipe, ended=ended, breaks={*breaks, *topics_begin(said, language)}, light=light)
+    shown = [text[:UTTERANCE_CHARACTERS] for text in said]
+    light = {place for place, text in enumerate(shown) if is_filler([text])}
+    begun = await asyncio.to_thread(topics_begin, shown, language)
+    return closed_segments(vectors, recipe, ended=ended, breaks={*breaks, *begun}, light=light)
 
 
 def _shown(exchange: OpenExchange) -> SpokenExchange:
     """What the summarizer may see: no words that came from a tool or from memory, and no apology."""
     robot = exchange.robot
     own = robot is not None and not robot.tool_calls and exchange.outcome != "failed"
-    return SpokenExchange(exchange.user.text, robot.text if robot is not None and own else None, _day(exchange))
+    said = exchange.user.text[:UTTERANCE_CHARACTERS]
+    return SpokenExchange(said, robot.text if robot is not None and own else None, _day(exchange))
 
 
 def _checked(draft: Draft, shown: Sequence[SpokenExchange], language: str) -> tuple[Draft, Problems]:

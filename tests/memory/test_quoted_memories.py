@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from server.memory.ingest import UTTERANCE_CHARACTERS
 from tests.memory.making import House, house
 from tests.memory.said_and_noted import BOUGHT, summaries, summary_of
 
@@ -129,3 +130,16 @@ async def test_what_is_said_again_is_one_memory(tmp_path: Path) -> None:
         await home.talk("姉の名前は志帆だよ")
         (memory,) = await home.memories()
         assert len(memory.source_turn_ids) == 4
+
+
+async def test_of_endless_text_the_beginning_is_looked_at(tmp_path: Path) -> None:
+    """Rules take a time that grows with the square of what they look at."""
+    async with house(tmp_path, summaries, quotes=True) as home:
+        noted = []
+        for piece in ("の" * 30_000, "富士通のパソコンを買ったよ。" * 2_000):
+            for said in (BOUGHT + piece, (BOUGHT + piece)[:UTTERANCE_CHARACTERS]):
+                await home.talk(said)
+                noted.append((await home.memories())[-1].summary)
+        assert noted[0] == noted[1]
+        assert noted[2] == noted[3]
+        assert all(len(summary) <= UTTERANCE_CHARACTERS + 20 for summary in noted)
