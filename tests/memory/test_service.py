@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from server.errors import IndexLocked, IndexMismatch, NotFoundError
+from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS
 from server.memory.index.factory import open_index
 from server.memory.owner import Wanted
 from server.storage import exchanges, turns
@@ -224,7 +225,7 @@ async def test_forgetting_takes_the_words_the_vector_the_names_and_the_turn_that
         forgetting = memory.tools_for(capabilities(small=False))[2]
         asker = await home.say("富士通のパソコンのことは忘れて")
         told = await forgetting.run({"query": "富士通のパソコン"}, asker)
-        assert told == {"forgotten": 1}
+        assert told == {"forgotten": 2}, "the memory, and what was said of it since"
         assert memory.hot_words_for("new", None) == ()
         copies = {turn for one in home.told for turn in one.turn_ids}
         assert said.turn_id in copies
@@ -358,10 +359,10 @@ async def test_a_search_is_offered_when_there_is_something_to_find_and_likelier_
         assert await search.offer(home.asker("パソコンは？")) is None
         asker = await home.say("おはよう")
         assert await search.offer(replace(asker, words="パソコンは？")) is None, "only this conversation"
-        assert await search.offer(home.asker("パソコンは？")) == -1.75, "said, but in no memory"
+        assert await search.offer(home.asker("パソコンは？")) == UNMENTIONED_LOG_ODDS, "said, but in no memory"
         await home.remember_the_pc()
         for words in ("あのパソコン、いくらだった？", "富士通？", "ﾊﾟｿｺﾝの値段は"):
-            assert await search.offer(home.asker(words)) == 1.75, words
+            assert await search.offer(home.asker(words)) == MENTIONED_LOG_ODDS, words
         for words in ("元気？", "自転車はどこ？", "…", "ン", "How are you?", '"', "パソコソ"):
-            assert await search.offer(home.asker(words)) == -1.75, words
+            assert await search.offer(home.asker(words)) == UNMENTIONED_LOG_ODDS, words
         assert await search.offer(replace(home.asker("パソコン"), persona="another")) is None
