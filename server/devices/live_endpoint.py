@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
@@ -40,6 +41,8 @@ LIVE_PATH = "/v1/device"
 HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
+_QUIET_FRAMES = 3
+"""So many frames that do not come in time are a silence, not a slow network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,9 @@ class _Intake:
         self._hello_seconds = hello_seconds
         self._silent_seconds = silent_seconds
         self._limits = IntakeLimits()
+        self._came: asyncio.Future[Any] | None = None
+        """The next message, on its way."""
+        self._told_bad_sound = False
 
     async def serve(self, service: Callable[[], LiveService]) -> None:
         """Until the device goes. Raises `Violated`, `WebSocketDisconnect`, and why the device is not admitted."""
@@ -151,6 +157,8 @@ class _Intake:
                 if message is not None:
                     await self._take(device, hello, message)
         finally:
+            if self._came is not None:
+                self._came.cancel()
             await live.devices.disconnect(device, self._connection)
 
     async def _hello(self) -> DeviceHello:
@@ -168,8 +176,12 @@ class _Intake:
 
     async def _next(self, seconds: float, *, strict: bool = False) -> FromDevice | None:
         """The next message; None: one that is passed over. `strict`: one that is not understood ends the connection."""
-        async with asyncio.timeout(seconds):
-            received = await self._websocket.receive()
+        coming, self._came = self._came or asyncio.ensure_future(self._websocket.receive()), None
+        try:
+            async with asyncio.timeout(seconds):
+                received = await coming
+        finally:
+            coming.cancel()
         if received["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(received.get("code", 1005))
         text, data = received.get("text"), received.get("bytes")
@@ -183,13 +195,25 @@ class _Intake:
             self._bad(error)
             return None
 
+    async def _hear_silence(self, device: LiveDevice) -> None:
+        """Return when something has come. A device that sends nothing for silence is quiet meanwhile."""
+        self._came = self._came or asyncio.ensure_future(self._websocket.receive())
+        step = _QUIET_FRAMES * device.frame_seconds
+        while device.may_be_silent and not self._came.done():
+            await asyncio.wait({self._came}, timeout=step)
+            if not self._came.done():
+                await device.miss(step)
+
     async def _take(self, device: LiveDevice, hello: DeviceHello, message: FromDevice) -> None:
         if isinstance(message, AudioFrame):
             _heed(self._limits.audio(time.monotonic(), audio_ms(hello.audio, message.data)))
         try:
             await device.take(message)
         except AudioError as error:
-            self._bad(error)
+            # A frame that is no sound costs itself; a broken microphone must not end the conversation.
+            if not self._told_bad_sound:
+                self._told_bad_sound = True
+                self._connection.post(DeviceError.of(error))
         except StackChanError as error:
             _log.warning("a device's message failed: %s", error.code, extra=error_fields(error))
             self._connection.post(DeviceError.of(error))

@@ -140,6 +140,20 @@ class LiveDevice:
         """Nobody comes back for the turn that runs: it need not wait to be heard."""
         self._voice.hush()
 
+    @property
+    def frame_seconds(self) -> float:
+        """How much sound a frame of its microphone is."""
+        return self._hello.audio.frame_ms / 1000
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether it is listened to and sends nothing for silence (Opus with DTX)."""
+        return self._hello.audio.format == "opus" and self.conversation.state == "listening"
+
+    async def miss(self, seconds: float) -> None:
+        """Nothing came for so long: that was silence. Raises `VadError`."""
+        await self.conversation.hear(self._intake.gap(seconds * 1000))
+
     async def take(self, message: FromDevice) -> None:
         """A message of the device. Raises `AudioError` for sound that is none, `VadError`, `StorageError`."""
         conversation = self.conversation
@@ -158,8 +172,10 @@ class LiveDevice:
                 conversation.interrupt(message.kind)
         elif isinstance(message, Ping):
             self._post(Pong())
-        elif isinstance(message, DeviceHello | CommandResult):
-            pass  # it has said who it is; no command was given
+        elif isinstance(message, DeviceHello):
+            self._post(DeviceError("hello_repeated", "This connection has said hello; connect again to change it."))
+        elif isinstance(message, CommandResult):
+            pass  # no command was given
 
     # --- as `ConversationOut` ---
 
@@ -169,9 +185,11 @@ class LiveDevice:
         elif isinstance(event, SentenceStarted):
             self._voice.sentence(event.turn_id, event.text)
         elif isinstance(event, FaceChosen):
-            self._post(Face(event.emotion))
+            if _can(self._hello.capabilities.emotions, event.emotion):
+                self._post(Face(event.emotion))
         elif isinstance(event, ActionChosen):
-            self._post(Action(event.action))
+            if _can(self._hello.capabilities.actions, event.action):
+                self._post(Action(event.action))
         elif isinstance(event, TranscriptReady):
             self._post(Transcript(event.text, final=True))
 
@@ -195,6 +213,10 @@ class LiveDevice:
     def _post(self, message: Any) -> None:
         if self._connection is not None:
             self._connection.post(message)
+
+
+def _can(offered: tuple[str, ...] | None, wanted: str) -> bool:
+    return offered is None or wanted in offered
 
 
 class LiveDevices:
