@@ -19,7 +19,7 @@ from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.apology import APOLOGIES, Fault, apology_emotion
 from server.pipeline.bounded import engine_work
-from server.pipeline.filler import FILLERS
+from server.pipeline.filler import FILLERS, THAT_WAS_LONG
 from server.pipeline.speakable import speakable
 from server.pipeline.speaking import synthesized
 
@@ -41,6 +41,10 @@ class VoiceClips:
         """The sound of a filler, another one from turn to turn; None when there is none (yet)."""
         texts = FILLERS.get(language, ())
         return self._clips.get((texts[turn_id % len(texts)], language)) if texts else None
+
+    def that_was_long(self, language: str) -> Pcm16 | None:
+        """The sound of `THAT_WAS_LONG`; None when there is none (yet)."""
+        return self._clips.get((THAT_WAS_LONG.get(language, ""), language))
 
     async def make_for(self, persona: Persona, tts: TtsEngine, sample_rate_hz: int, *, timeout_seconds: float) -> None:
         """Speak every sentence in the persona's languages, doubtfully; the apologies first.
@@ -73,7 +77,7 @@ def _sentences(persona: Persona) -> Iterator[tuple[str, str]]:
             if language in texts:
                 yield texts[language], language
     for language in persona.languages:
-        for text in FILLERS.get(language, ()):
+        for text in (*FILLERS.get(language, ()), *filter(None, (THAT_WAS_LONG.get(language),))):
             yield text, language
 
 

@@ -23,6 +23,10 @@ FILLERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Language (ISO 639-1) -> sentences that fit before any answer."""
+THAT_WAS_LONG: Mapping[str, str] = MappingProxyType(
+    {"ja": "長いお話だったね。", "en": "That was a long one."},
+)
+"""Before the answer to what was ended because it was too long: whoever goes on talking hears why nobody listens."""
 
 
 class Filler:

@@ -103,11 +103,18 @@ class TurnRun:
         await self._store(heard)
         await self.device.emit(TranscriptReady(self._turn.turn_id, heard.text, heard.language))
         await self.device.move("thinking")
+        await self._tell_if_too_long(heard)
         answer = await self._think_and_speak()
         if self._request.live is not None:
             self._request.live.models_free()
             await self._request.live.playback.played_out()
         self._answer = answer
+
+    async def _tell_if_too_long(self, heard: Heard) -> None:
+        if self._request.live is not None and self._request.live.too_long:
+            self._trace.facts["too_long"] = True
+            if (clip := self._clips.that_was_long(heard.language)) is not None:
+                await self._voice.fill(clip)
 
     async def _hear(self) -> Heard | None:
         if self._request.heard_early is not None:

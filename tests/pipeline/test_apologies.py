@@ -14,7 +14,7 @@ from server.persona import default_persona_path, load_persona
 from server.pipeline.apology import APOLOGIES, apology, fault_of
 from server.pipeline.clips import VoiceClips
 from server.pipeline.device_link import DeviceLink
-from server.pipeline.filler import FILLERS
+from server.pipeline.filler import FILLERS, THAT_WAS_LONG
 from server.pipeline.request import TurnRequest
 from server.pipeline.speakable import speakable
 from server.pipeline.speaking import Voice
@@ -77,7 +77,7 @@ def test_clips_are_spoken_doubtfully_in_the_personas_languages_at_the_speech_rat
     assert {request.emotion for request in tts.spoken} == {"doubt"}
     assert [request.language for request in tts.spoken[:10]] == ["ja", "en"] * 5
     assert [request.text for request in tts.spoken[10:]] == [
-        speakable(text, language) for language in ("ja", "en") for text in FILLERS[language]
+        speakable(text, language) for language in ("ja", "en") for text in (*FILLERS[language], THAT_WAS_LONG[language])
     ]
     for fault in APOLOGIES:
         for language in ("ja", "en"):
@@ -127,7 +127,7 @@ def test_the_start_waits_only_a_moment_for_a_slow_voice_which_goes_on():
         await clips.wait(3)
         return waited, loop.time(), clips.apology("out_of_order", "en") is not None
 
-    assert in_virtual_time(scenario()) == (3, 2 * (5 * 2 + 6), True)
+    assert in_virtual_time(scenario()) == (3, 2 * (5 * 2 + 6 + 2), True)
 
 
 @pytest.mark.parametrize("tts", [FakeTts(), FakeTts(error=TtsError("gone since")), FakeTts(wait=asyncio.Event())])

@@ -11,11 +11,14 @@ import pytest
 from server.engines.base import LlmText
 from server.errors import AsrError
 from server.events import SpeechProduced, TurnEvent
+from server.persona import default_persona_path, load_persona
+from server.pipeline.clips import VoiceClips
+from server.pipeline.filler import THAT_WAS_LONG
 from server.pipeline.live import LiveTurn
 from server.pipeline.request import Heard, TurnRequest
 from server.pipeline.speculation import HeldCompletion
 from tests.fakes.engines import ANSWER, FakeAsr, FakeLlm, FakeTts, answer, loud
-from tests.pipeline.turns import FakeJournal, Played, in_virtual_time, play_turn, take_turn
+from tests.pipeline.turns import SETTINGS, FakeJournal, Played, in_virtual_time, play_turn, take_turn
 
 pytestmark = pytest.mark.unit
 
@@ -151,6 +154,13 @@ def test_a_turn_that_is_over_is_not_interrupted_any_more() -> None:
     assert (played.result.outcome, played.result.reply) == ("ok", REPLY)
 
 
+async def test_what_ends_because_it_is_interrupted_has_not_ended_by_itself() -> None:
+    live = LiveTurn(Device())
+    asyncio.get_running_loop().call_later(0.01, live.interrupt, "touch")
+    assert await live.unless_interrupted(live.interrupted.wait()) is False
+    assert await LiveTurn(Device()).unless_interrupted(asyncio.sleep(0)) is True
+
+
 def held_turn(change: str = "") -> tuple[Played, FakeLlm]:
     """A turn for which an answer was begun: the one it asks for, but for `change`."""
 
@@ -204,3 +214,19 @@ def test_an_answer_that_nobody_needs_is_dropped() -> None:
 
 def test_an_uploaded_turn_waits_for_no_playback() -> None:
     assert play_turn().seconds < 0.05
+
+
+def test_who_talks_too_long_is_told_before_the_answer() -> None:
+    async def play(too_long: bool) -> Played:
+        clips = VoiceClips()
+        persona = load_persona(default_persona_path())
+        await clips.make_for(persona, FakeTts(), SETTINGS.speech_sample_rate_hz, timeout_seconds=5)
+        live = LiveTurn(Device(), too_long=too_long)
+        request = TurnRequest("desk", samples=loud(1.0), live=live)
+        return await take_turn(request, controller={"clips": clips})
+
+    short, long = in_virtual_time(play(False)), in_virtual_time(play(True))
+    told = round(0.01 * len(THAT_WAS_LONG["ja"]) * SETTINGS.speech_sample_rate_hz)
+    assert long.samples - short.samples == told
+    assert (long.result.reply, long.spoken) == (short.result.reply, short.spoken)
+    assert (long.trace["too_long"], short.trace.get("too_long")) == (True, None)
