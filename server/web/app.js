@@ -1,233 +1,331 @@
-// The page: takes words or sound, sends a turn, shows and plays the answer. Knows the HTTP interface (docs/http-api.md);
-// the face, sound and words have their own modules. Text from the server enters the page as text only.
+// The page: joins the conversation by voice, typed words and files with the face, the log and the buttons. Knows which
+// element does what; how things are done, the other modules know.
 
+import { Conversation } from "./conversation.js";
 import { Face } from "./face.js";
-import { Player, Recorder, toWav } from "./sound.js";
-import { getLanguage, hasText, setLanguage, text } from "./text.js";
-import { drawTrace } from "./waterfall.js";
+import { Log } from "./log.js";
+import { Microphone } from "./microphone.js";
+import { $, Problem, clearProblem, say, sayNothing, showLanguage, showProblem } from "./page.js";
+import { WIRE_RATE_HZ } from "./protocol.js";
+import { toWav } from "./recording.js";
+import { askToken, call, getToken, me, newConversation, showServer, takeTokenFromAddress, watchServer } from "./server.js";
+import { Speaker } from "./speaker.js";
+import { fileLevels } from "./levels.js";
+import { getLanguage, text } from "./text.js";
 
-const LONGEST_RECORDING_MS = 58000;
 const SHORT_PRESS_MS = 400;
 const LARGEST_FILE_BYTES = 100e6;
-const $ = (id) => document.getElementById(id);
+const BUSY_TRIES = 20;
+const BUSY_WAIT_MS = 100;
 
-class Problem extends Error {
-  constructor(code, message = "", hint = "") {
-    super(message);
-    Object.assign(this, { code, hint });
-  }
-}
+const unlock = () => speaker.unlock(WIRE_RATE_HZ);
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// --- words on the page -------------------------------------------------------------------------------------------
-
-function say(node, key, values = {}) {
-  node.dataset.t = key;
-  node.dataset.values = JSON.stringify(values);
-  node.textContent = text(key, values);
-  return node;
-}
-
-function showLanguage(id) {
-  setLanguage(id);
-  document.documentElement.lang = getLanguage();
-  for (const node of document.querySelectorAll("[data-t]")) node.textContent = text(node.dataset.t, JSON.parse(node.dataset.values ?? "{}"));
-  for (const node of document.querySelectorAll("[data-t-label]")) node.setAttribute("aria-label", text(node.dataset.tLabel));
-  $("line").placeholder = text("line.hint");
-  $("language").textContent = getLanguage() === "ja" ? "English" : "日本語";
-  $("language").lang = getLanguage() === "ja" ? "en" : "ja";
-  showEmotion(face.emotion);
-}
-
-function add(parent, tag, className, words = "") {
-  const node = parent.appendChild(document.createElement(tag));
-  node.className = className;
-  node.textContent = words;
-  return node;
-}
-
-function showProblem(problem) {
-  const key = `error.${problem.code}`;
-  const words = hasText(key) ? text(key) : [problem.message || problem.code, problem.hint].filter(Boolean).join(" ");
-  $("problem").textContent = words;
-  $("problem").hidden = false;
-  $("log").scrollTop = $("log").scrollHeight;
-}
+// --- face and states ---------------------------------------------------------------------------------------------
 
 function showEmotion(id) {
   face.setEmotion(id);
   $("face").setAttribute("aria-label", text("face", { emotion: text(`emotion.${face.emotion}`) }));
 }
 
-// --- the server --------------------------------------------------------------------------------------------------
-
-const sessionLabel = () => `web-${[...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-const deviceId = (localStorage.stackchanDevice ??= sessionLabel());
-let session = sessionLabel();
-
-function takeTokenFromAddress() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!found) return;
-  sessionStorage.stackchanToken = found;
-  history.replaceState(null, "", location.pathname + location.search);
+function act({ emotion, action }) {
+  showEmotion(emotion);
+  face.act(action);
 }
 
-// Resolves to true when a token was given.
-function askToken(code) {
-  say($("token-why"), `error.${code}`);
-  $("token").value = "";
-  $("token-dialog").returnValue = "cancel";
-  $("token-dialog").showModal();
-  return new Promise((resolve) => {
-    $("token-dialog").addEventListener("close", () => {
-      const given = $("token-dialog").returnValue === "ok" && $("token").value.trim();
-      // A header takes ASCII only; anything else is no token of ours, and the server will say so.
-      if (given) sessionStorage.stackchanToken = given.replace(/[^\x21-\x7e]/g, "?");
-      resolve(Boolean(given));
-    }, { once: true });
-  });
+let busy = false; // with words that were typed or sent as a file
+let spoken = null; // levels of the sound that is played as a whole
+
+// What the robot does now, for the eye and for a screen reader.
+function showState() {
+  const { state, link, mode } = conversation;
+  const isPlaying = speaker.playing !== null && !speaker.isDry;
+  const doing = busy ? "thinking" : isPlaying ? "speaking" : { error: "thinking" }[state] ?? state;
+  // The microphone opens a moment before the server knows of it.
+  const shown = doing === "idle" || (doing === "listening" && !mode) ? "" : doing;
+  face.setDoing(shown || !["waiting", "replaced", "refused", "broken"].includes(link.state) ? shown : "lost");
+  if (shown) {
+    if ($("state").dataset.t !== `state.${shown}`) say($("state"), `state.${shown}`);
+  } else if ($("state").dataset.t) {
+    sayNothing($("state"));
+  }
+  $("stop").setAttribute("aria-disabled", !(isPlaying || conversation.isInTurn));
+  for (const id of ["send", "choose"]) $(id).setAttribute("aria-disabled", busy); // not `disabled`: that would take the focus away
+  $("record").setAttribute("aria-disabled", busy || mode === "realtime");
+  $("open").setAttribute("aria-disabled", busy || conversation.holding);
+  $("mute-microphone").hidden = !(mode === "realtime" || conversation.microphone.muted);
 }
 
-// One request; asks for the token as often as the server does. Rejects with a Problem.
-async function call(path, { body, type } = {}) {
-  for (;;) {
-    const headers = { "Device-Id": deviceId, "Session-Id": session };
-    if (type) headers["Content-Type"] = type;
-    if (sessionStorage.stackchanToken) headers.Authorization = `Bearer ${sessionStorage.stackchanToken}`;
-    let response;
-    try {
-      response = await fetch(path, { method: body ? "POST" : "GET", headers, body });
-    } catch {
-      watchServer();
-      throw new Problem("unreachable");
+let following = false;
+// The mouth moves with the sound that is heard now.
+function followMouth() {
+  if (following) return;
+  following = true;
+  const follow = () => {
+    const isPlaying = speaker.playing !== null && !speaker.isDry;
+    const level = spoken?.name === speaker.playing ? spoken?.levels[Math.floor(speaker.heardMs / spoken.stepMs)] ?? 0 : conversation.level;
+    face.setMouth(isPlaying && !face.calm.matches ? level : 0);
+    if (isPlaying) requestAnimationFrame(follow);
+    else following = false;
+  };
+  requestAnimationFrame(follow);
+}
+
+function interrupt(reason) {
+  if (conversation.interrupt(reason)) sayNothing($("caption"));
+  showState();
+}
+
+// --- the conversation by voice -----------------------------------------------------------------------------------
+
+let mine = null; // the bubble of what is being said
+let answer = null; // the bubble of the answer
+let heldTurn = false; // the button was let go: a turn should come of it
+
+const live = {
+  link(state, about) {
+    $("again").hidden = !["waiting", "replaced", "refused"].includes(state);
+    if ($("again").dataset.t !== `again.${state}` && !$("again").hidden) say($("again"), `again.${state}`);
+    if (state === "open") {
+      showServer("ready");
+      clearProblem("link_lost", "unreachable", "starting", "overloaded", "replaced", "refused");
+    } else if (state === "waiting") {
+      showServer("lost", { seconds: about.seconds });
+      if (about.code === "starting") watchServer().then(() => conversation.link.state === "waiting" && conversation.link.connect());
+      else if (about.code === "overloaded") showProblem(new Problem("overloaded"));
+    } else if (state === "replaced") {
+      showServer("replaced");
+    } else if (state === "refused") {
+      showServer("refused");
+      askToken(about.code).then((given) => (given ? conversation.link.connect() : showProblem(new Problem(about.code))));
+    } else if (state === "broken") {
+      showServer("broken");
+      showProblem(new Problem(about.code || "broken", about.message));
+    } else if ($("server").dataset.state === "starting") {
+      showServer("connecting");
     }
-    if (response.ok) return response;
-    const { error } = await response.json().catch(() => ({}));
-    const code = error?.code ?? `http_${response.status}`;
-    if (response.status === 401 && (await askToken(hasText(`error.${code}`) ? code : "token_invalid"))) continue;
-    if (response.status === 503) watchServer();
-    throw new Problem(code, error?.message ?? `HTTP ${response.status}`, error?.hint ?? "");
+    showState();
+  },
+  session(id, isNew) {
+    me.session = id;
+    if (isNew) answer = mine = null;
+    // A turn that ended while nobody was here to hear of it.
+    else if (answer?.turnId) setTimeout(fetchMissed, 500, answer);
+  },
+  state(value) {
+    if (value === "thinking" || value === "speaking") clearProblem();
+    // A typed answer that is still playing is cut by the next question.
+    if (value === "thinking" && speaker.playing === "file") speaker.stop();
+    if (value === "thinking") answer = null;
+    if (heldTurn && (value === "idle" || value === "listening")) {
+      heldTurn = false;
+      if (!mine && !answer) showProblem(new Problem("no_speech"));
+    }
+    showState();
+  },
+  transcript(words, isFinal) {
+    mine ??= log.mine(null);
+    mine.heard(words);
+    if (isFinal) mine = null;
+    heldTurn = false;
+  },
+  face: showEmotion,
+  action: (id) => face.act(id),
+  speaking() {
+    answer ??= startAnswer();
+    answer.turnId = conversation.turnId;
+    spoken = null;
+    followMouth();
+    showState();
+  },
+  sentence(words) {
+    answer ??= startAnswer();
+    answer.bubble ??= log.robot();
+    answer.bubble.sentence(words);
+    sayNothing($("caption"));
+    $("caption").textContent = words;
+  },
+  turn(turn) {
+    heldTurn = false;
+    if (turn.outcome === "no_speech") {
+      if (conversation.mode !== "realtime") showProblem(new Problem("no_speech"));
+      return;
+    }
+    complete(answer ?? startAnswer(), turn);
+    answer = null;
+    if (turn.error) showProblem(new Problem(turn.error.code, turn.error.message));
+  },
+  trouble(code, words) {
+    showProblem(new Problem(code, words));
+    showState();
+  },
+  released() {
+    $("record").setAttribute("aria-pressed", "false");
+    say($("record").firstElementChild, "record");
+    $("open").setAttribute("aria-pressed", conversation.mode === "realtime");
+    showState();
+  },
+  volume(volume) {
+    $("volume").value = Math.round(volume * 100);
+    setVolume();
+  },
+  muted: setMicrophoneMuted,
+};
+
+const startAnswer = () => ({ turnId: null, bubble: null, done: false });
+
+function complete(which, turn) {
+  if (which.done) return;
+  which.done = true;
+  which.bubble ??= log.robot();
+  which.bubble.complete(turn);
+}
+
+async function fetchMissed(which) {
+  if (which.done || conversation.isInTurn) return;
+  try {
+    const turn = await (await call(`v1/turns/${which.turnId}`)).json();
+    if (["done", "failed"].includes(turn.status) && !which.done) live.turn(turn);
+  } catch (problem) {
+    showProblem(problem);
   }
 }
 
-let watching = false;
-// Shows how far the server is, until it is ready.
-async function watchServer() {
-  if (watching) return;
-  watching = true;
-  for (let state = ""; state !== "ready"; ) {
-    let answer = { status: "unreachable" };
-    try {
-      answer = await (await fetch("readyz")).json();
-    } catch { /* not there yet, or a proxy's page */ }
-    state = hasText(`server.${answer.status}`) ? answer.status : "unreachable";
-    $("server").dataset.state = state;
-    if ($("server").dataset.t !== `server.${state}`) say($("server"), `server.${state}`);
-    if (state === "failed" && answer.error) showProblem(new Problem("failed", answer.error.message, answer.error.hint));
-    if (state !== "ready") await new Promise((resolve) => setTimeout(resolve, 1500));
+// --- hold to talk: the button or the space key; held, or pressed once to begin and once to end -------------------------
+
+let pressedAt = 0;
+
+async function press() {
+  if (conversation.holding) return release(true);
+  if (busy || conversation.mode) return;
+  unlock();
+  if (!Microphone.available) return showProblem(new Problem("mic_insecure"));
+  if (!conversation.link.isOpen) return showProblem(new Problem("link_lost"));
+  pressedAt = performance.now();
+  $("record").setAttribute("aria-pressed", "true");
+  say($("record").firstElementChild, "record.stop");
+  sayNothing($("caption"));
+  try {
+    await conversation.hold();
+  } catch (problem) {
+    live.released();
+    return showProblem(problem);
   }
-  watching = false;
+  if (conversation.mode === "manual") clearProblem();
+  else live.released();
+  showState();
 }
 
-// --- a turn ------------------------------------------------------------------------------------------------------
-
-let busy = false;
-function setState(state) {
-  busy = state === "thinking";
-  face.setThinking(busy);
-  // Not `disabled`: that would take the focus away from somebody who uses the keyboard.
-  for (const id of ["send", "choose", "record"]) $(id).setAttribute("aria-disabled", busy);
-  if (state) say($("state"), `state.${state}`);
-  else Object.assign($("state"), { textContent: "" }).removeAttribute("data-t");
+function release(end) {
+  if (!conversation.holding || (!end && performance.now() - pressedAt < SHORT_PRESS_MS)) return;
+  heldTurn = conversation.mode === "manual";
+  conversation.release();
+  live.released();
 }
+
+const isPressKey = (event) => event.key === " " || event.key === "Enter";
+const isControl = (node) => node.closest("input, textarea, select, button, summary, a, dialog, [contenteditable]");
+$("record").addEventListener("pointerdown", (event) => { if (event.button === 0) { $("record").setPointerCapture(event.pointerId); press(); } });
+$("record").addEventListener("pointerup", () => release(false));
+$("record").addEventListener("pointercancel", () => release(false));
+$("record").addEventListener("contextmenu", (event) => event.preventDefault());
+$("record").addEventListener("keydown", (event) => { if (isPressKey(event)) { event.preventDefault(); if (!event.repeat) press(); } });
+$("record").addEventListener("keyup", (event) => { if (isPressKey(event)) { event.preventDefault(); release(false); } });
+// A click without a pointer or a key comes from a screen reader.
+$("record").addEventListener("click", (event) => { if (event.detail === 0 && !event.pointerType) press(); });
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !$("token-dialog").open) {
+    if (conversation.holding) {
+      conversation.release(false);
+      live.released();
+    } else {
+      interrupt("button");
+    }
+  } else if (event.key === " " && !event.ctrlKey && !event.altKey && !event.metaKey && !isControl(event.target)) {
+    event.preventDefault(); // the page would scroll
+    if (!event.repeat) press();
+  }
+});
+document.addEventListener("keyup", (event) => { if (event.key === " " && !isControl(event.target)) release(false); });
+window.addEventListener("blur", () => release(false));
+
+$("open").addEventListener("click", async () => {
+  if ($("open").getAttribute("aria-disabled") === "true") return;
+  unlock();
+  const open = conversation.mode !== "realtime";
+  if (open && !Microphone.available) return showProblem(new Problem("mic_insecure"));
+  try {
+    await conversation.setOpen(open);
+    clearProblem();
+  } catch (problem) {
+    showProblem(problem);
+  }
+  live.released();
+});
+$("mute-microphone").addEventListener("click", () => setMicrophoneMuted(!conversation.microphone.muted));
+
+function setMicrophoneMuted(muted) {
+  conversation.microphone.muted = muted;
+  $("mute-microphone").setAttribute("aria-pressed", muted);
+  if (!muted) clearProblem("mic_muted");
+  showState();
+}
+
+// --- typed words and files: by HTTP ---------------------------------------------------------------------------------
 
 // `makeBody`: async, returns {body, type}. `words`: what was typed, or null for a voice.
 async function converse(makeBody, words) {
-  if (busy) return;
-  player.stop();
-  $("problem").hidden = true;
-  const mine = add($("log"), "div", "mine");
-  const said = add(mine, "p", "words", words ?? "");
-  if (words === null) say(said, "voice");
-  $("log").scrollTop = $("log").scrollHeight;
-  setState("thinking");
+  if (busy || conversation.holding) return;
+  busy = true;
+  conversation.pause();
+  clearProblem();
+  const bubble = log.mine(words);
+  showState();
   let turn = null;
   try {
-    turn = await (await call("v1/turns", await makeBody())).json();
-    said.removeAttribute("data-t");
-    said.textContent = turn.transcript || said.textContent;
-    said.lang = turn.language || "";
+    turn = await (await post(await makeBody())).json();
+    if (turn.transcript) bubble.heard(turn.transcript, turn.language);
     if (turn.outcome === "no_speech") throw new Problem("no_speech");
-    showAnswer(turn);
+    act(turn);
+    log.robot().complete(turn);
+    if (turn.error) showProblem(new Problem(turn.error.code, turn.error.message));
+    else if (!turn.audio) showProblem(new Problem("no_voice"));
   } catch (problem) {
-    mine.classList.toggle("lost", !turn);
+    if (!turn) bubble.lost();
     if (!turn && words !== null && !$("line").value) $("line").value = words;
-    showProblem(problem instanceof Problem ? problem : new Problem("internal", String(problem)));
+    showProblem(problem);
   } finally {
-    setState("");
+    busy = false;
+    conversation.resume();
+    showState();
   }
-  if (turn?.audio) await speak(turn.audio.url);
+  if (turn?.audio) await play(turn.audio.url);
 }
 
-function showAnswer(turn) {
-  const answer = add($("log"), "div", "robot");
-  add(answer, "p", "words", turn.reply).lang = turn.language;
-  const tags = add(answer, "p", "tags");
-  say(add(tags, "span", "tag"), `emotion.${turn.emotion}`);
-  if (turn.action !== "none") say(add(tags, "span", "tag"), `action.${turn.action}`);
-  if (turn.audio) {
-    const replay = say(add(tags, "button", "replay"), "replay");
-    replay.type = "button";
-    replay.addEventListener("click", () => { player.unlock(); act(turn); speak(turn.audio.url); });
-  }
-  showLatency(answer, turn.latency_ms ?? {});
-  offerTrace(answer, turn.turn_id);
-  $("log").scrollTop = $("log").scrollHeight;
-  act(turn);
-  if (turn.error) showProblem(new Problem(turn.error.code, turn.error.message));
-  else if (!turn.audio) showProblem(new Problem("no_voice"));
-}
-
-function act(turn) {
-  showEmotion(turn.emotion);
-  face.act(turn.action);
-}
-
-// Stages overlap on the server, so the bar shows what one waited for: it is cut at the moments the server names.
-function showLatency(answer, { vad = 0, asr = 0, first_clause, first_audio, total }) {
-  if (!total) return;
-  const heard = vad + asr;
-  const clause = first_clause ?? first_audio ?? total;
-  const sound = first_audio ?? clause;
-  const parts = { hear: heard, think: clause - heard, voice: sound - clause, rest: total - sound };
-  const seconds = (ms) => (ms / 1000).toFixed(1);
-  const bar = add(answer, "div", "bar");
-  bar.setAttribute("aria-hidden", "true");
-  const caption = add(answer, "p", "latency");
-  say(add(caption, "span", ""), first_audio ? "latency" : "latency.silent", { first: seconds(sound), total: seconds(total) });
-  for (const [name, ms] of Object.entries(parts)) {
-    if (ms < 50) continue; // would be told as 0.0 s
-    add(bar, "span", name).style.flexGrow = ms;
-    say(add(caption, "span", `key ${name}`), `latency.${name}`, { s: seconds(ms) });
-  }
-}
-
-function offerTrace(answer, turnId) {
-  if (!Number.isInteger(turnId)) return;
-  const details = add(answer, "details", "trace");
-  say(add(details, "summary", ""), "trace");
-  details.addEventListener("toggle", async () => {
+// A turn that was interrupted just now may need a moment to end.
+async function post(body) {
+  const wasInTurn = conversation.isInTurn;
+  for (let tries = 1; ; tries++) {
     try {
-      const { trace } = await (await call(`v1/turns/${turnId}/trace`)).json();
-      drawTrace(details, trace, { add, say });
+      return await call("v1/turns", body);
     } catch (problem) {
-      showProblem(problem instanceof Problem ? problem : new Problem("internal", String(problem)));
+      if (!wasInTurn || problem.code !== "device_busy" || tries >= BUSY_TRIES) throw problem;
+      await wait(BUSY_WAIT_MS);
     }
-  }, { once: true });
+  }
 }
 
-async function speak(url) {
+async function play(url) {
   try {
-    await player.play(await (await call(url)).arrayBuffer());
+    const bytes = await (await call(url)).arrayBuffer();
+    if (conversation.isInTurn) return;
+    const { samples, levels, stepMs } = await fileLevels(speaker.context, bytes);
+    speaker.begin("file");
+    spoken = { name: "file", levels, stepMs };
+    speaker.add(samples);
+    followMouth();
+    showState();
   } catch (problem) {
     showProblem(problem instanceof Problem ? problem : new Problem("no_voice"));
   }
@@ -241,68 +339,15 @@ async function wavBody(bytes) {
   }
 }
 
-// --- the microphone: hold the button, or press it once to begin and once to end -----------------------------------
-
-let recorder = null; // what records now, or a promise of it while the browser asks for permission
-let pressedAt = 0;
-let stopTimer = 0;
-
-async function press() {
-  if (recorder) return release(true);
-  if (busy) return;
-  player.unlock();
-  player.stop();
-  if (!Recorder.available) return showProblem(new Problem("mic_insecure"));
-  pressedAt = performance.now();
-  recorder = new Recorder();
-  try {
-    await recorder.start();
-  } catch (error) {
-    recorder = null;
-    return showProblem(new Problem(error.name === "NotAllowedError" ? "mic_denied" : "mic_missing"));
-  }
-  recorder.running = true;
-  $("problem").hidden = true;
-  $("record").setAttribute("aria-pressed", "true");
-  say($("record").firstElementChild, "record.stop");
-  setState("listening");
-  stopTimer = setTimeout(release, LONGEST_RECORDING_MS, true);
-}
-
-async function release(end) {
-  if (!recorder?.running || (!end && performance.now() - pressedAt < SHORT_PRESS_MS)) return;
-  clearTimeout(stopTimer);
-  const stopped = recorder.stop();
-  recorder = null;
-  $("record").setAttribute("aria-pressed", "false");
-  say($("record").firstElementChild, "record");
-  await converse(async () => wavBody(await stopped), null);
-}
-
-const isPressKey = (event) => event.key === " " || event.key === "Enter";
-$("record").addEventListener("pointerdown", (event) => { if (event.button === 0) { $("record").setPointerCapture(event.pointerId); press(); } });
-$("record").addEventListener("pointerup", () => release(false));
-$("record").addEventListener("pointercancel", () => release(false));
-$("record").addEventListener("contextmenu", (event) => event.preventDefault());
-$("record").addEventListener("keydown", (event) => { if (isPressKey(event)) { event.preventDefault(); if (!event.repeat) press(); } });
-$("record").addEventListener("keyup", (event) => { if (isPressKey(event)) { event.preventDefault(); release(false); } });
-// A click without a pointer or a key comes from a screen reader.
-$("record").addEventListener("click", (event) => { if (event.detail === 0 && !event.pointerType) press(); });
-
-// --- start -------------------------------------------------------------------------------------------------------
-
-const face = new Face($("face"));
-const player = new Player((level) => face.setMouth(face.calm.matches ? 0 : level));
-
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   const words = $("line").value.trim();
-  if (!words || busy || recorder) return;
-  player.unlock();
+  if (!words || busy || conversation.holding) return;
+  unlock();
   $("line").value = "";
   converse(async () => ({ body: JSON.stringify({ text: words }), type: "application/json" }), words);
 });
-$("choose").addEventListener("click", () => { player.unlock(); if (!busy) $("file").click(); });
+$("choose").addEventListener("click", () => { unlock(); if (!busy) $("file").click(); });
 $("file").addEventListener("change", () => {
   const [file] = $("file").files;
   if (!file) return;
@@ -310,17 +355,71 @@ $("file").addEventListener("change", () => {
   else converse(async () => wavBody(await file.arrayBuffer()), null);
   $("file").value = "";
 });
+
+// --- the rest of the page --------------------------------------------------------------------------------------------
+
+function setVolume() {
+  localStorage.stackchanVolume = $("volume").value;
+  speaker.setVolume($("volume").value / 100);
+  $("volume").setAttribute("aria-valuetext", `${$("volume").value} %`);
+}
+
+function changeLanguage(id) {
+  showLanguage(id);
+  showEmotion(face.emotion);
+}
+
+const face = new Face($("face"));
+const speaker = new Speaker({
+  onTick() {
+    conversation.tick();
+    showState();
+    if (speaker.playing === null || speaker.isDry) sayNothing($("caption"));
+  },
+});
+const log = new Log({
+  replay(turn) {
+    unlock();
+    interrupt("button");
+    act(turn);
+    play(turn.audio.url);
+  },
+  fetchTrace: async (turnId) => (await (await call(`v1/turns/${turnId}/trace`)).json()).trace,
+  onProblem: showProblem,
+});
+const conversation = new Conversation(() => ({ deviceId: me.deviceId, sessionId: me.session, token: getToken() }), speaker, live);
+
+$("stop").addEventListener("click", () => interrupt("button"));
+$("face").addEventListener("click", () => interrupt("touch"));
+$("volume").addEventListener("input", setVolume);
+$("mute").addEventListener("click", () => {
+  speaker.setMuted(!speaker.muted);
+  $("mute").setAttribute("aria-pressed", speaker.muted);
+});
+$("again").addEventListener("click", () => { unlock(); conversation.link.connect(); });
 $("new").addEventListener("click", () => {
-  player.stop();
-  session = sessionLabel();
-  $("log").replaceChildren();
-  $("problem").hidden = true;
+  interrupt("button");
+  newConversation();
+  log.clear();
+  clearProblem();
+  answer = mine = null;
   showEmotion("neutral");
+  if (conversation.link.isOpen) conversation.link.connect(); // hello names the conversation
   $("line").focus();
 });
-$("language").addEventListener("click", () => showLanguage((localStorage.stackchanLanguage = getLanguage() === "ja" ? "en" : "ja")));
+// The robot may speak first: whatever is done on the page lets it be heard from then on.
+for (const kind of ["click", "keydown"]) {
+  document.addEventListener(kind, () => {
+    if (!(navigator.userActivation?.isActive ?? true)) return;
+    unlock();
+    clearProblem("sound_locked");
+  });
+}
+$("language").addEventListener("click", () => changeLanguage((localStorage.stackchanLanguage = getLanguage() === "ja" ? "en" : "ja")));
 window.addEventListener("hashchange", takeTokenFromAddress);
 
 takeTokenFromAddress();
-showLanguage(localStorage.stackchanLanguage ?? (navigator.language.startsWith("ja") ? "ja" : "en"));
-watchServer();
+$("volume").value = localStorage.stackchanVolume ?? 100;
+setVolume();
+changeLanguage(localStorage.stackchanLanguage ?? (navigator.language.startsWith("ja") ? "ja" : "en"));
+watchServer().then(() => conversation.link.connect());

@@ -1,5 +1,5 @@
-// Draws the robot: a head with a screen, two dot eyes and a mouth line, and moves it. Knows emotion and action ids;
-// knows nothing of servers, sound or language. Sides are the robot's own: its left is the viewer's right.
+// Draws the robot: a head with a screen, two dot eyes and a mouth line, and moves it. Knows emotion and action ids and
+// what the robot is doing; nothing of servers, sound or language. Sides are the robot's own: its left is the viewer's right.
 
 const SVG = "http://www.w3.org/2000/svg";
 const EYE_RADIUS = 13;
@@ -58,13 +58,17 @@ export class Face {
     this.head = draw(svg, "g", { class: "head" });
     draw(this.head, "rect", { class: "case", x: 12, y: 6, width: 356, height: 296, rx: 44 });
     draw(this.head, "rect", { class: "screen", x: 30, y: 34, width: 320, height: 240, rx: 14 });
-    this.features = draw(this.head, "g", { class: "features" });
+    this.light = draw(this.head, "path", { class: "light", d: "M150 20h80" });
+    this.features = draw(draw(this.head, "g", { class: "ponder" }), "g", { class: "features" });
+    this.gaze = draw(this.features, "g", { class: "gaze" });
     this.blush = draw(this.features, "path", { class: "blush", d: "M62 178h36M282 178h36" });
-    this.eyes = [118, 262].map((x) => draw(draw(this.features, "g", { transform: `translate(${x} 134)` }), "path", { class: "eye" }));
+    this.eyes = [118, 262].map((x) => draw(draw(this.gaze, "g", { transform: `translate(${x} 134)` }), "path", { class: "eye" }));
     this.mouth = draw(draw(this.features, "g", { transform: "translate(190 206)" }), "path", { class: "mouth" });
     this.mark = draw(this.head, "path", { class: "mark" });
     this.setEmotion("neutral");
-    this.blinkLater();
+    this.setDoing("");
+    this.#blinkLater();
+    this.#lookAboutLater();
   }
 
   // Show one of the emotions; an unknown id shows neutral.
@@ -102,15 +106,39 @@ export class Face {
     if (action.eyes) this.eyes.forEach((eye) => eye.animate(action.eyes, timing));
   }
 
-  setThinking(thinking) {
-    this.svg.classList.toggle("thinking", thinking);
+  // What the robot is doing: "listening", "thinking", "speaking", "lost" (nobody is connected to it) or "".
+  setDoing(doing) {
+    if (this.svg.dataset.doing === doing) return;
+    this.svg.dataset.doing = doing;
+    this.#look(0, 0);
   }
 
-  blinkLater() {
+  #look(x, y) {
+    this.gaze.style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
+  }
+
+  get #isAwake() {
+    return !this.calm.matches && !document.hidden && this.svg.dataset.doing !== "lost";
+  }
+
+  #blinkLater() {
     setTimeout(() => {
-      const blinks = !this.calm.matches && !document.hidden && this.emotion !== "sleepy" && this.emotion !== "happy";
+      const blinks = this.#isAwake && this.emotion !== "sleepy" && this.emotion !== "happy";
       if (blinks) this.eyes.forEach((eye) => eye.animate([{}, { transform: "scaleY(0.1)" }, {}], 160));
-      this.blinkLater();
+      this.#blinkLater();
     }, 2500 + 3500 * Math.random());
+  }
+
+  // Eyes are never quite still; whoever is listened to is looked at more steadily.
+  #lookAboutLater() {
+    setTimeout(() => {
+      if (this.#isAwake) {
+        const reach = { listening: 2, speaking: 5 }[this.svg.dataset.doing] ?? 9;
+        this.#look(reach * (2 * Math.random() - 1), 0.6 * reach * (2 * Math.random() - 1));
+      } else {
+        this.#look(0, 0);
+      }
+      this.#lookAboutLater();
+    }, 900 + 2200 * Math.random());
   }
 }

@@ -1,0 +1,63 @@
+// Words on the page: elements by id, text in the chosen language, and what went wrong. Text from the server enters the
+// page as text only.
+
+import { getLanguage, hasText, setLanguage, text } from "./text.js";
+
+export const $ = (id) => document.getElementById(id);
+
+export class Problem extends Error {
+  constructor(code, message = "", hint = "") {
+    super(message);
+    Object.assign(this, { code, hint });
+  }
+
+  static of(error) {
+    return error instanceof Problem ? error : new Problem(error?.code ?? "internal", String(error?.message ?? error));
+  }
+}
+
+// Put the words for `key` into a node, and keep them in the page's language.
+export function say(node, key, values = {}) {
+  node.dataset.t = key;
+  node.dataset.values = JSON.stringify(values);
+  node.textContent = text(key, values);
+  return node;
+}
+
+export function sayNothing(node) {
+  node.textContent = "";
+  node.removeAttribute("data-t");
+}
+
+export function add(parent, tag, className, words = "") {
+  const node = parent.appendChild(document.createElement(tag));
+  node.className = className;
+  node.textContent = words;
+  return node;
+}
+
+export function showLanguage(id) {
+  setLanguage(id);
+  document.documentElement.lang = getLanguage();
+  for (const node of document.querySelectorAll("[data-t]")) node.textContent = text(node.dataset.t, JSON.parse(node.dataset.values ?? "{}"));
+  for (const node of document.querySelectorAll("[data-t-label]")) node.setAttribute("aria-label", text(node.dataset.tLabel));
+  for (const node of document.querySelectorAll("[data-t-placeholder]")) node.placeholder = text(node.dataset.tPlaceholder);
+  $("language").textContent = getLanguage() === "ja" ? "English" : "日本語";
+  $("language").lang = getLanguage() === "ja" ? "en" : "ja";
+}
+
+export function showProblem(error) {
+  const problem = Problem.of(error);
+  const key = `error.${problem.code}`;
+  sayNothing($("problem"));
+  if (hasText(key)) say($("problem"), key);
+  else $("problem").textContent = [problem.message || problem.code, problem.hint].filter(Boolean).join(" ");
+  $("problem").dataset.code = problem.code;
+  $("problem").hidden = false;
+  $("log").scrollTop = $("log").scrollHeight;
+}
+
+// Take back what was said to be wrong; with `codes`, only one of these.
+export function clearProblem(...codes) {
+  if (!codes.length || codes.includes($("problem").dataset.code)) $("problem").hidden = true;
+}
