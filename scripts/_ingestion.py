@@ -176,6 +176,9 @@ class CountingLlm:
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         await self._engine.warm_prefix(messages)
 
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        await self._engine.read_ahead(messages)
+
 
 async def take_in(
     conversation: Conversation,

@@ -129,6 +129,9 @@ class AskedLlm:
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         await self._llm.warm_prefix(messages)
 
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        await self._llm.read_ahead(messages)
+
     async def generate(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
         if self._exactly_two:
             request = replace(request, answer_schema=with_two_sentences(request.answer_schema))

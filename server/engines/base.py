@@ -187,6 +187,12 @@ class LlmEngine(Engine, Protocol):
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         """Read a stable prompt prefix into the prompt cache, so that the first turn does not pay for it."""
 
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        """Read the beginning of the next prompt while its end is not known yet; nothing where that is of no use.
+
+        Raises `LlmError`.
+        """
+
 
 # --- speaking -----------------------------------------------------------------------------------------------------
 

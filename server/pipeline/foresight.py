@@ -7,11 +7,14 @@ turn will ask for; not sound, endpoints or devices.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
 from server.engines.base import Engines, LlmRequest
+from server.errors import StackChanError
 from server.events import Utterance
 from server.persona import Persona
 from server.pipeline.ahead import Ahead, Foresee
@@ -21,6 +24,8 @@ from server.pipeline.parts import HotWords, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnRequest
 from server.pipeline.thinking import Thinker
 from server.pipeline.trace import TurnTrace
+
+_log = logging.getLogger(__name__)
 
 
 class ExpectingJournal(Protocol):
@@ -58,10 +63,30 @@ class Foresight:
         self._hot_words = hot_words
         self._idle = idle
         self._answer_early = answer_early
+        self._reading: asyncio.Task[None] | None = None
 
     async def expect(self, device: TurnRequest) -> OpenTurn:
         """The conversation that this device is in, opened when it is new. Raises `AuthError`, `StorageError`."""
         return await self._journal.expect(device, self._clock())
+
+    def read_ahead(self, expected: OpenTurn) -> None:
+        """Somebody has begun to speak: let a model that reads slowly read what comes before their words."""
+        alone = self._engines.llm.capabilities.wants_examples
+        if alone and self._idle() and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read_ahead(expected), name="read-ahead")
+
+    async def _read_ahead(self, expected: OpenTurn) -> None:
+        try:
+            turn = await self._journal.look_again(expected, self._clock())
+            last = turn.history.exchanges[-1].language if turn.history.exchanges else self._persona.languages[0]
+            heard = Heard("", last)
+            history = await self._thinker.history(turn, heard)
+            # All but the empty words at its end.
+            await self._engines.llm.read_ahead(self._thinker.request(turn, heard, history).messages[:-1])
+        except StackChanError as error:
+            _log.warning("the prompt was not read ahead: %s", error.code)
+        except Exception as error:  # an extra must not cost the turn
+            _log.error("the prompt could not be read ahead", exc_info=error)
 
     def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Ahead:
         """Hear what may be a whole utterance, and begin its answer."""

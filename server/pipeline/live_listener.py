@@ -9,7 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from server.audio.endpointing import EndpointEvent, EndpointSettings, SilenceNoticed, SpeechResumed, UtteranceEnded
+from server.audio.endpointing import (
+    EndpointEvent,
+    EndpointSettings,
+    SilenceNoticed,
+    SpeechResumed,
+    SpeechStarted,
+    UtteranceEnded,
+)
 from server.engines.base import VadEngine
 from server.events import Samples, Utterance
 from server.pipeline.ahead import Ahead
@@ -111,6 +118,8 @@ class LiveListener:
             return self._ended(ears, event)
         if isinstance(event, SpeechResumed):
             await self._drop_ahead()
+        elif isinstance(event, SpeechStarted) and expected is not None:
+            self._foresight.read_ahead(expected)
         elif isinstance(event, SilenceNoticed) and self._hear_early and expected is not None:
             await self._drop_ahead()
             start_seconds = ears.endpointer.start_seconds

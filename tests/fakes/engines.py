@@ -119,6 +119,7 @@ class FakeLlm(FakeEngine):
     requests: list[LlmRequest] = field(default_factory=list)
     cancelled: int = 0
     warmed: list[LlmMessage] = field(default_factory=list)
+    ahead: list[tuple[LlmMessage, ...]] = field(default_factory=list)
     capabilities = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=100_000)
 
     def __post_init__(self) -> None:
@@ -146,6 +147,9 @@ class FakeLlm(FakeEngine):
 
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         self.warmed += messages
+
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        self.ahead.append(tuple(messages))
 
 
 @dataclass

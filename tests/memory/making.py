@@ -119,6 +119,7 @@ class Summarizer:
         return len(text)
 
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None: ...
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None: ...
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:

@@ -278,3 +278,39 @@ def test_ears_that_fail_are_told_and_opened_again() -> None:
     house = converse(script)
     assert house.log[:2] == ["listening", "error vad_failed"]
     assert [result.outcome for result in house.results] == ["ok"]
+
+
+def test_when_somebody_begins_to_speak_the_prompt_is_read_up_to_their_words() -> None:
+    async def script(house: House) -> None:
+        await house.conversation.listen("auto")
+        await house.speak(0.2)
+        assert len(house.engines.llm.ahead) == 1  # type: ignore[attr-defined]
+        assert house.engines.llm.requests == []  # type: ignore[attr-defined]
+        await house.speak(1.0)
+        await house.quiet(2.0)
+
+    llm = FakeLlm()
+    converse(script, llm=llm)
+    (ahead,), (request,) = llm.ahead, llm.requests
+    assert request.messages[:-1] == ahead
+    assert request.messages[-1].content == "こんにちは"
+
+
+def test_a_busy_model_reads_nothing_ahead_and_one_that_fails_costs_nothing() -> None:
+    class Failing(FakeLlm):
+        async def read_ahead(self, messages: Any) -> None:
+            raise ValueError("a defect")
+
+    async def busy(house: House) -> None:
+        house.idle = False
+        await say_one_thing(house)
+
+    async def say_one_thing(house: House) -> None:
+        await house.conversation.listen("auto")
+        await house.speak(1.0)
+        await house.quiet(2.0)
+
+    llm = FakeLlm()
+    assert [result.outcome for result in converse(busy, llm=llm).results] == ["ok"]
+    assert llm.ahead == []
+    assert [result.outcome for result in converse(say_one_thing, llm=Failing()).results] == ["ok"]

@@ -117,6 +117,9 @@ class OpenAiChatLlm:
         """About the tokens in `text`, on the high side: endpoints do not tell."""
         return estimated_tokens(text)
 
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        """Nothing: an endpoint reads faster than a request for that would reach it."""
+
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         """Let a local endpoint load its model and read the prefix; a cloud needs no warming. Never raises."""
         if not self._endpoint.local:

@@ -165,22 +165,23 @@ class XllamaLlm:
     async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
         """Read a stable prompt prefix into the prompt cache, or load it from `prefix_dir`. Raises `LlmError`."""
         if self._prefix_dir is None:
-            await self._read_prefix(messages)
+            await self.read_ahead(messages)
             return
         path = self._prefix_dir / f"{self._fingerprint(messages)}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
             # All cached, but the weights are still on the disk: the first turn must not wait for them.
-            await self._read_prefix(messages)
+            await self.read_ahead(messages)
             return
-        await self._read_prefix(messages)
+        await self.read_ahead(messages)
         # Several servers share the folder: each writes a file of its own and renames it when it is whole.
         part = path.with_suffix(f".{os.getpid()}.part")
         if await self._prefix_file("save", part.name):
             part.replace(path)  # a file that was cut while being written is never loaded
             await self._thread.call(_keep_newest, self._prefix_dir)
 
-    async def _read_prefix(self, messages: Sequence[LlmMessage]) -> None:
-        # The user's turn comes next: its opening marks belong to the prefix.
+    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        """Read the beginning of a prompt into the cache. Raises `LlmError`."""
+        # The user's turn comes next: its opening marks belong to it.
         body = _chat_body([*messages, LlmMessage("user", "")], max_tokens=1)
         async for _ in self._chunks(body):
             pass
