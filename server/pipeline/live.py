@@ -46,7 +46,9 @@ class LiveTurn:
             self.interrupted.set()
 
     async def unless_interrupted(self, work: Awaitable[object]) -> bool:
-        """Do `work`, cancelled when the turn is interrupted: False then. Raises what the work raises."""
+        """Do `work`, cancelled when the turn is interrupted: False then, also when it has just ended, as what waits for
+        the end of a playing that is stopped. Raises what the work raises.
+        """
         doing = asyncio.ensure_future(work)
         cut = asyncio.ensure_future(self.interrupted.wait())
         try:
@@ -58,4 +60,4 @@ class LiveTurn:
         if doing.cancelled():
             return False
         doing.result()
-        return True
+        return not self.interrupted.is_set()
