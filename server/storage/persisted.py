@@ -31,7 +31,9 @@ PERSISTED: tuple[Persisted, ...] = (
     Persisted("server", "file", "persona.yaml"),
     Persisted("server", "file", "server.sqlite"),
     Persisted("server", "folder", "worlds"),
-    *_tables("server", "alembic_version", "devices", "tokens", "speakers", "id_counters", "tombstones", "house"),
+    *_tables(
+        "server", "alembic_version", "devices", "tokens", "speakers", "id_counters", "tombstones", "house", "timers"
+    ),
     Persisted("world", "file", "session.sqlite"),
     *_tables("world", "alembic_version", "channels", "sessions", "turns", "source_turns", "turn_traces"),
     *_tables("world", "recall_items", "recall_sources", "recall_entities", "recall_speakers"),

@@ -30,6 +30,21 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Timer:
+    """One that has not been heard yet."""
+
+    timer_id: int
+    device_id: str
+    label: str
+    """What it is for, in the user's words; empty: not said."""
+    language: str
+    """ISO 639-1, of the words it was set with."""
+    duration_seconds: int
+    set_at: dt.datetime
+    due_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     token_id: str
     kind: TokenKind

@@ -1,6 +1,6 @@
 """Tables of `<data>/server.sqlite`: what must never be rewound when a world is restored.
 
-Whose it is, devices, tokens, speakers, the counters ids come from, and what was forgotten. Row classes only; queries
+Whose it is, devices, tokens, speakers, the counters ids come from, what was forgotten, and timers that run. Row classes only; queries
 live in one file a domain.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import ClassVar, Literal
 
-from sqlalchemy import CheckConstraint, MetaData, UniqueConstraint
+from sqlalchemy import CheckConstraint, Index, MetaData, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from server.storage.schema import new_metadata, one_of
@@ -88,3 +88,21 @@ class TombstoneRow(ServerTable, table=True):
     source_turn_id: int | None = None
     blanked: bool
     forgotten_at: dt.datetime = Field(sa_type=UtcDateTime)
+
+
+class TimerRow(ServerTable, table=True):
+    """A timer that has not been heard yet. It goes when it was; a restored world must not ring again."""
+
+    __tablename__ = "timers"
+    __table_args__ = (
+        CheckConstraint("duration_seconds > 0", name="some_time"),
+        Index("ix_timers_device_id_due_at", "device_id", "due_at"),
+    )
+
+    timer_id: int | None = Field(default=None, primary_key=True)
+    device_id: str = Field(foreign_key="devices.device_id", sa_type=CleanText)
+    label: str = Field(sa_type=CleanText)
+    language: str = Field(sa_type=CleanText)
+    duration_seconds: int
+    set_at: dt.datetime = Field(sa_type=UtcDateTime)
+    due_at: dt.datetime = Field(sa_type=UtcDateTime)

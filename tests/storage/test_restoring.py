@@ -117,7 +117,7 @@ async def test_a_backup_that_does_not_say_its_house_needs_an_empty_folder(
     tmp_path: Path, houses: tuple[Path, Path]
 ) -> None:
     ours, _ = houses
-    old = sql("DROP TABLE house", "UPDATE alembic_version SET version_num = 'server_0002'")
+    old = sql("DROP TABLE timers", "DROP TABLE house", "UPDATE alembic_version SET version_num = 'server_0002'")
     file = with_database(await saved(ours, tmp_path / "a.tar"), "server.sqlite", old, tmp_path / "old.tar")
     assert await refused(file, ours) == "backup_of_another_house"
     await restore(file, tmp_path / "new", now=NOW)
