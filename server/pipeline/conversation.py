@@ -117,9 +117,9 @@ class Conversation:
     async def stop_listening(self) -> None:
         """The microphone is shut; what was being said ends here and is answered."""
         mode, self._mode = self._mode, None
-        said = None if mode is None or self.in_turn else await self._listener.finish(mode)
+        said = None if mode is None or self._is_speaking else await self._listener.finish(mode)
         if said is not None and len(said.samples):
-            await self._answer(said)
+            await self._ended(said)
         elif not self.in_turn:
             await self._listener.shut()
             await self._move("idle")
@@ -154,6 +154,8 @@ class Conversation:
         """Be silent now; the turn that runs ends with what was played of it."""
         if self._live is not None and not self._live.interrupted.is_set():
             self._out.hush()
+            if self.state == "speaking":
+                self._deaf_until = self._monotonic() + self._settings.guard_seconds
             self._live.interrupt(reason)
 
     async def abort(self, reason: str) -> None:
@@ -175,9 +177,14 @@ class Conversation:
     def _listens(self) -> bool:
         if self._mode is None:
             return False
-        if self.in_turn:
+        if self._is_speaking:
             return self._listens_while_speaking
         return self._echo_cancel or self._monotonic() >= self._deaf_until
+
+    @property
+    def _is_speaking(self) -> bool:
+        """A turn runs, and nobody has ended it."""
+        return self._live is not None and not self._live.interrupted.is_set()
 
     @property
     def _listens_while_speaking(self) -> bool:
@@ -192,6 +199,8 @@ class Conversation:
         await self._answer(said)
 
     async def _answer(self, said: Said) -> None:
+        if self._mode == "manual":
+            self._mode = None  # one press, one utterance
         if not self._listens_while_speaking:
             await self._listener.shut()
         said.trace.mark("endpoint")
@@ -239,8 +248,6 @@ class Conversation:
 
     async def _rest(self) -> None:
         """No turn runs: listen where the microphone is open."""
-        if self._mode == "manual":
-            self._mode = None  # one press, one utterance
         await self._move("idle" if self._mode is None else "listening")
 
     async def settled(self, seconds: float | None = None) -> None:
