@@ -48,7 +48,8 @@ _EN_WORD = rf"(?:(?:{_TENS})[- ](?:{_ONES})|{'|'.join(sorted(_EN_NUMBERS, key=le
 _EN_NUMBER = rf"(?:\d+(?:\.\d+)?|{_EN_WORD})"
 _EN_UNIT = "hours?|hrs?|minutes?|mins?|seconds?|secs?"
 _EN_DURATION = re.compile(
-    rf"\b({_EN_NUMBER})[ -]?(?:an? )?({_EN_UNIT})\b(?: and (a half|a quarter)(?! (?:hour|minute)))?(?! (?:ago|before|late|early))"
+    rf"\b({_EN_NUMBER})[ -]?(?:an? )?({_EN_UNIT})\b(?: and (a half|a quarter)(?! (?:hour|minute)))?"
+    r"(?! (?:ago|before|late|early))"
 )
 
 # タイマー as something one has done to it, not as what somebody else has, or once had.
@@ -65,7 +66,7 @@ _JA_LATER = re.compile(
     r"|リマインド(?:して)?|言って|って通知)"
 )
 _JA_DONE = re.compile(
-    r"(?:て|で|し)(?:くれた|もらった|いた|た|ました|ちゃった|しまった|ある)|(?<![分秒間半])(?:した|かけた)(?:よ|の|っけ|けど|から|ら|とき|時)|忘れ|しないで|なくて|ないで"
+    r"(?:て|で|(?<![分秒間半])し)(?:くれた|もらった|いた|た|ました|ちゃった|しまった|ある)|(?<![分秒間半])(?:した|かけた)(?:よ|の|っけ|けど|から|ら|とき|時)|忘れ|しないで|なくて|ないで"
 )
 _JA_CANCEL = re.compile(
     rf"{_JA_TIMER}(?:は|を|も)?(?:全部|ぜんぶ|すべて|もう)?(?:の)?"
@@ -77,7 +78,10 @@ _JA_LIST = re.compile(
 )
 
 _EN_TIMER = r"(?:timers?|alarms?)"
-_EN_ASK = r"(?:^|[.!?;:,]\s*|\b(?:please|now|then|and|so|ok|okay|hey|stackchan|can you|could you|would you|will you|let's|you to|i need|i want|i'd like)\s+)"
+_EN_ASK = (
+    r"(?:^|[.!?;:,]\s*|\b(?:please|now|then|and|so|ok|okay|hey|stackchan|can you|could you|would you|will you"
+    r"|let's|you to|i need|i want|i'd like)\s+)"
+)
 _EN_SET = re.compile(
     rf"{_EN_ASK}(?:set|start|make|create|give me|put on|run|begin|add)\b(?! (?:off|up the)\b)[^.!?]*\b{_EN_TIMER}\b"
     rf"|{_EN_ASK}(?:an?|another) (?:[\w-]+ ){{0,4}}{_EN_TIMER}\b"
@@ -85,7 +89,8 @@ _EN_SET = re.compile(
     rf"|{_EN_ASK}(?:time|count(?: down)?)(?: me)?(?: for)? {_EN_NUMBER}[ -]?(?:{_EN_UNIT})\b"
 )
 _EN_REMIND = re.compile(
-    rf"{_EN_ASK}(?:remind|tell|wake|call|alert|ping|notify|let|give) (?:me|us)\b.*\b(?:in|after) (?:about )?{_EN_NUMBER}"
+    rf"{_EN_ASK}(?:remind|tell|wake|call|alert|ping|notify|let|give) (?:me|us)\b.*"
+    rf"\b(?:in|after) (?:about )?{_EN_NUMBER}"
     rf"|\b(?:in|after) (?:about )?{_EN_NUMBER}[ -]?(?:an? )?(?:{_EN_UNIT})(?: and a half)?,? (?:please )?"
     r"(?:remind|tell|wake|call|alert|ping|notify|let) (?:me|us)\b"
 )
@@ -94,16 +99,17 @@ _EN_CANCEL = re.compile(
     rf"|{_EN_ASK}turn (?:the |that |my |all )?(?:[\w-]+ )?{_EN_TIMER} off"
 )
 _EN_LIST = re.compile(
-    rf"\b(?:how (?:much|many|long)|what|which|show|list|tell me|when|is there|are there|do i have)\b[^.!?]*\b{_EN_TIMER}\b"
-    rf"(?![^.!?]*\b(?:buy|cost|mean|work|invented|made of)\b)"
+    rf"\b(?:how (?:much|many|long)|what|which|show|list|tell me|when|is there|are there|do i have)\b"
+    rf"[^.!?]*\b{_EN_TIMER}\b(?![^.!?]*\b(?:buy|cost|mean|work|invented|made of)\b)"
 )
 _EN_ABOUT_TIMERS = re.compile(
-    rf"\b(?:{_EN_TIMER} (?:i have|do i have|are|is (?:left|running|set|on|there|going)|have|left|running|will|going|goes|set)"
-    rf"|(?:left|remaining|remains)\b.*\b(?:on|of|in)\b.*\b{_EN_TIMER}|(?:my|any|the|all)\b[^.!?]*\b{_EN_TIMER}"
+    rf"\b(?:{_EN_TIMER} (?:i have|do i have|are|is (?:left|running|set|on|there|going)|have|left"
+    rf"|running|will|going|goes|set)|(?:left|remaining|remains)\b.*\b(?:on|of|in)\b.*\b{_EN_TIMER}|(?:my|any|the|all)\b[^.!?]*\b{_EN_TIMER}"
     rf"|{_EN_TIMER} do i have)\b"
 )
 _EN_PAST = re.compile(
-    r"\b(?:i|he|she|they|we|my \w+) (?:already )?(?:set|made|started|forgot|cancelled|canceled|stopped|had|bought|broke)\b|\bdon't\b|\bdo not\b|\bnever\b"
+    r"\b(?:i|he|she|they|we|my \w+) (?:already )?(?:set|made|started|forgot|cancelled|canceled|stopped|had|bought|broke)\b"
+    r"|\bdon't\b|\bdo not\b|\bnever\b"
 )
 
 
@@ -152,7 +158,8 @@ _JA_TO_SAY = re.compile(
     r"(?:教えて|知らせて|思い出させて|リマインド|言って)"
 )
 _EN_LABEL = re.compile(
-    rf"\b(?:timer|alarm)\b.*?\bfor (?:the |my |some )?((?!{_EN_NUMBER}\b)[a-z][a-z' -]{{1,39}}?)(?: for\b| please\b|[.,!?]|$)"
+    rf"\b(?:timer|alarm)\b.*?\bfor (?:the |my |some )?((?!{_EN_NUMBER}\b)[a-z][a-z' -]{{1,39}}?)"
+    r"(?: for\b| please\b|[.,!?]|$)"
 )
 _EN_KIND = re.compile(rf"\b([a-z]+) {_EN_TIMER}\b")
 _EN_TO_SAY = re.compile(

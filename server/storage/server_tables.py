@@ -1,7 +1,7 @@
 """Tables of `<data>/server.sqlite`: what must never be rewound when a world is restored.
 
-Whose it is, devices, tokens, speakers, the counters ids come from, what was forgotten, and timers that run. Row classes only; queries
-live in one file a domain.
+Whose it is, devices, tokens, speakers, the counters ids come from, what was forgotten, and timers. Row classes only;
+queries live in one file a domain.
 """
 
 from __future__ import annotations
