@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from server.devices.wire import AudioFormat, State, TurnAnswer
 from server.events import Samples
 from server.persona import default_persona_path, load_persona
 from tests.devices.conftest import TOKEN, LiveServer
-from tests.fakes.engines import answer, fake_engines
+from tests.fakes.engines import FakeLlm, answer, fake_engines
 
 SENTENCE = "今日はいい天気だね。"
 LONG_REPLY = SENTENCE * 30
@@ -48,6 +49,26 @@ async def live_server(folder: Path, *, env: dict[str, str] | None = None, **engi
         headers = {"Authorization": f"Bearer {TOKEN}", "Device-Id": "desk"}
         async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=10, verify=False) as client:
             yield LiveServer(app, url, client, fakes)
+
+
+@asynccontextmanager
+async def scripted(folder: Path, *scripts: Any) -> AsyncIterator[LiveServer]:
+    """A server that answers `scripts`, or at length and then shortly; none is begun early: a busy machine must not mix them."""
+    env = {"STACKCHAN_LIVE__ANSWER_EARLY": "false"}
+    async with live_server(folder, env=env, llm=FakeLlm(scripts=[*scripts] or [LONG, answer()])) as live:
+        yield live
+
+
+class Stalls:
+    """How long this process was not let run; what happens meanwhile is nobody's fault."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        began = time.perf_counter()
+        await asyncio.sleep(seconds)
+        self.longest_ms = max(self.longest_ms, (time.perf_counter() - began - seconds) * 1000)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Sentences that are cut: by an abort, by a connection that breaks, by both at bad moments. What was said stays said."""
+"""Sentences that are cut: by an abort, by a connection that breaks. What was said stays said."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from server.commands.simulated_robot import SimulatedRobot
 from server.devices.wire import Sentence, SpeechStart, SpeechStop, State, TurnAnswer
 from tests.devices.conftest import LiveServer, eventually
-from tests.devices.live_robots import LONG, LONG_REPLY, SENTENCE, answered, ask, live_server, robot, tone
+from tests.devices.live_robots import LONG, LONG_REPLY, SENTENCE, answered, ask, live_server, robot, scripted, tone
 from tests.fakes.engines import FakeAsr, FakeLlm, answer
 
 pytestmark = pytest.mark.integration
@@ -30,8 +30,7 @@ async def speaking_turn(desk: SimulatedRobot) -> int:
 
 @pytest.mark.parametrize("acknowledges", [True, False])
 async def test_an_abort_is_silence_and_history_keeps_what_was_played(tmp_path: Path, acknowledges: bool) -> None:
-    engines: dict[str, Any] = {"llm": FakeLlm(scripts=[LONG, answer()])}
-    async with live_server(tmp_path, **engines) as live, robot(live, acknowledges=acknowledges) as desk:
+    async with scripted(tmp_path) as live, robot(live, acknowledges=acknowledges) as desk:
         await desk.listen("auto")
         await ask(desk)
         await asyncio.sleep(1.0)
@@ -57,8 +56,7 @@ async def test_an_abort_is_silence_and_history_keeps_what_was_played(tmp_path: P
 
 
 async def test_an_abort_while_it_thinks_is_no_answer(tmp_path: Path) -> None:
-    llm = FakeLlm(scripts=[[asyncio.Event()], answer()])
-    async with live_server(tmp_path, llm=llm) as live, robot(live) as desk:
+    async with scripted(tmp_path, [asyncio.Event()], answer()) as live, robot(live) as desk:
         await desk.listen("auto")
         await desk.say(tone(0.6))
         await desk.be_quiet_until(lambda: desk.got[-1][1].__class__.__name__ == "Transcript", 5)
@@ -117,7 +115,7 @@ async def test_who_does_not_come_back_was_answered_all_the_same(tmp_path: Path) 
 
 
 async def test_who_comes_back_for_something_else_does_not_hear_the_rest(tmp_path: Path) -> None:
-    async with live_server(tmp_path, llm=FakeLlm(scripts=[LONG, answer()])) as live, robot(live) as desk:
+    async with scripted(tmp_path) as live, robot(live) as desk:
         await desk.listen("auto")
         await ask(desk)
         turn_id = await speaking_turn(desk)

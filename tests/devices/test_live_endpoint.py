@@ -27,7 +27,18 @@ from server.devices.wire import (
     TurnAnswer,
 )
 from tests.devices.conftest import eventually
-from tests.devices.live_robots import LONG, LONG_REPLY, answered, ask, live_server, microphone, robot, tone
+from tests.devices.live_robots import (
+    LONG,
+    LONG_REPLY,
+    Stalls,
+    answered,
+    ask,
+    live_server,
+    microphone,
+    robot,
+    scripted,
+    tone,
+)
 from tests.fakes.engines import FakeAsr, FakeLlm, answer
 
 pytestmark = pytest.mark.integration
@@ -107,9 +118,8 @@ async def test_push_to_talk_hears_all_until_the_finger_is_lifted(tmp_path: Path)
 
 
 async def test_open_microphone_is_interrupted_by_voice_and_answers_what_was_said(tmp_path: Path) -> None:
-    engines: dict[str, Any] = {"llm": FakeLlm(scripts=[LONG, answer()])}
     capabilities = Capabilities(echo_cancel=True)
-    async with live_server(tmp_path, **engines) as live, robot(live, capabilities=capabilities) as desk:
+    async with scripted(tmp_path) as live, robot(live, capabilities=capabilities) as desk:
         await desk.listen("realtime")
         await ask(desk)
         await desk.be_quiet(0.5)
@@ -165,7 +175,7 @@ async def test_other_events_and_pings_disturb_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_turn_over_http_and_a_live_one_of_the_same_device_take_turns(tmp_path: Path) -> None:
-    async with live_server(tmp_path, llm=FakeLlm(scripts=[answer(), LONG, answer()])) as live, robot(live) as desk:
+    async with scripted(tmp_path, answer(), LONG, answer()) as live, robot(live) as desk:
         await desk.listen("auto")
         typed = (await live.client.post("/v1/turns", json={"text": "おはよう"})).json()
         assert typed["outcome"] == "ok"
@@ -201,13 +211,13 @@ async def test_the_device_gets_only_its_lead_ahead_and_never_runs_empty(tmp_path
     ):
         await desk.listen("auto")
         await ask(desk)
-        most = 0.0
+        most, stalls = 0.0, Stalls()
         while not desk.messages(SpeechStop):
             most = max(most, desk.speaker.queued_ms - desk.speaker.played_ms(desk.monotonic()))
-            await asyncio.sleep(0.005)
+            await stalls.sleep(0.005)
         # Five frames; what arrives late on a busy machine begins to be played late.
-        assert 240 < most <= 5 * 60 + 150
-        assert desk.speaker.underruns == 0
+        assert 240 < most <= 5 * 60 + 60 + stalls.longest_ms
+        assert desk.speaker.underruns == 0 or stalls.longest_ms > 200
         turn = await answered(desk)
         assert turn["reply"] == LONG_REPLY
         began = next(at for at, m in desk.got if isinstance(m, SpeechStart))
