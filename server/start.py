@@ -35,6 +35,8 @@ from server.pipeline.clips import VoiceClips
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import OpenTurn, TurnResult
 from server.pipeline.runner import TurnRunner
+from server.pipeline.time_tools import stable_specs, time_tools
+from server.pipeline.timers import Timers
 from server.pipeline.turn import TurnController
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
@@ -139,13 +141,17 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         stack.push_async_callback(memory.stop)  # while the models are still there
         await memory.start()
 
+    timers = Timers(databases, lambda device_id: live.devices.conversation_of(device_id), clock=clock)
     controller = TurnController(
         engines,
         persona,
         journal,
         turn_settings(settings),
         clock=clock,
-        tools=memory.tools_for(engines.llm.capabilities) if memory is not None else (),
+        tools=(
+            *(memory.tools_for(engines.llm.capabilities) if memory is not None else ()),
+            *time_tools(timers, persona, engines.llm.capabilities, clock),
+        ),
         observers=(parts.metrics.observe_turn, log_turn),
         clips=clips,
         keep_recording=failed_audio.keep if settings.asr.keep_failed_audio else None,
@@ -188,6 +194,9 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
     words = _hot_words(memory) if memory is not None else None
     live = live_service(settings, persona, engines, service, controller, clock=clock, hot_words=words)
     stack.push_async_callback(live.devices.close)  # first of all: who is connected is told
+    live.devices.on_connected = timers.device_came
+    stack.push_async_callback(timers.close)
+    await timers.start()
     return Started(service, live, memory, begin_stop)
 
 
@@ -260,7 +269,8 @@ def _after_turn(memory: LongTermMemory, persona: Persona) -> Callable[[OpenTurn,
 def _prefix(parts: Parts, memory: LongTermMemory | None) -> Sequence[LlmMessage]:
     capabilities = parts.engines.llm.capabilities
     tools = memory.tools_for(capabilities) if memory is not None else ()
-    return stable_prefix(parts.persona, capabilities, tuple(tool.spec for tool in tools))
+    specs = (*(tool.spec for tool in tools), *stable_specs(capabilities))
+    return stable_prefix(parts.persona, capabilities, specs)
 
 
 async def _warm(parts: Parts, stack: AsyncExitStack, prefix: Sequence[LlmMessage]) -> VoiceClips:

@@ -21,6 +21,7 @@ from server.devices.voice import VoiceSettings
 from server.devices.wire import AudioFormat, DeviceHello
 from server.engines.base import Engines
 from server.persona import Persona
+from server.pipeline.announcing import Announcer
 from server.pipeline.conversation import Conversation, ConversationOut, ConversationSettings
 from server.pipeline.foresight import Foresight
 from server.pipeline.live_listener import LiveListener
@@ -55,6 +56,8 @@ def live_service(
         answer_early=knobs.answer_early,
     )
     endpoint = endpoint_settings(settings)
+    rate_hz, seconds = settings.tts.speech_sample_rate_hz, settings.tts.timeout_seconds
+    announcer = Announcer(engines.tts, service.journal.next_turn_id, rate_hz, seconds)
 
     def converse(device: TurnRequest, out: ConversationOut, echo_cancel: bool) -> Conversation:
         listener = LiveListener(engines.vad, foresight, endpoint, runner.new_trace, hear_early=True)
@@ -65,6 +68,7 @@ def live_service(
             listener,
             foresight,
             ConversationSettings(knobs.guard_ms / 1000, knobs.interrupting_speech_ms / 1000),
+            announcer,
             echo_cancel=echo_cancel,
             monotonic=time.perf_counter,
         )

@@ -128,10 +128,12 @@ def prompt_messages(
     *,
     language: str,
     said_at: datetime,
+    on_request: Sequence[ToolSpec] = (),
 ) -> tuple[LlmMessage, ...]:
     """All that one turn sends: `stable_prefix`, the day, the history, and the new words with the local time.
 
-    `said_at` must carry a zone. From turn to turn only the end grows, as long as `history` begins at the same turn.
+    `on_request`: tools of this turn only, told of right before its words. `said_at` must carry a zone.
+    From turn to turn only the end grows, as long as `history` begins at the same turn.
     """
     messages = list(stable_prefix(persona, capabilities, tools))
     clock: datetime | None = None
@@ -156,6 +158,8 @@ def prompt_messages(
         reply = f"{turn.robot_text}…" if turn.interrupted else turn.robot_text
         messages.append(LlmMessage("assistant", answer_text(turn.emotion, turn.action, reply)))
     hear(user_text, said_at, language)
+    if on_request:
+        messages.insert(-1, LlmMessage("system", "\n".join(_tool_lines(on_request))))
     return tuple(messages)
 
 

@@ -229,6 +229,13 @@ class LiveDevices:
         """How many connections of a device are being greeted, or wait for it."""
         self._doors: dict[str, asyncio.Lock] = {}
         self._closed = False
+        self.on_connected: Callable[[str], None] = lambda device_id: None
+        """Told of every device that has come, by its name."""
+
+    def conversation_of(self, device_id: str) -> Conversation | None:
+        """What is said with a device; None: it is not connected."""
+        device = self._devices.get(device_id)
+        return device.conversation if device is not None and device.is_connected else None
 
     @property
     def connected(self) -> int:
@@ -265,6 +272,7 @@ class LiveDevices:
             await known.replace(CloseCode.REPLACED)
             if known.may_resume(hello):
                 known.attach(connection)
+                self.on_connected(hello.device_id)
                 return known
             known.leave()
         device = make()
@@ -273,6 +281,7 @@ class LiveDevices:
             raise stopping()
         self._devices[hello.device_id] = device
         device.attach(connection)
+        self.on_connected(hello.device_id)
         return device
 
     async def disconnect(self, device: LiveDevice, connection: Connection) -> None:

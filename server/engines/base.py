@@ -119,6 +119,9 @@ class ToolSpec:
     """Added to the log-odds of a call, by an engine that decides in a grammar, while this tool is offered.
 
     Infinite: a tool is called, which one and with what is the model's choice."""
+    on_request: bool = False
+    """Offered only in turns whose words ask for it, and then alone: such a turn's prompt tells of it beside the words,
+    and not the part that never changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,3 +22,7 @@ class Asker:
     """Of the days that are meant by the words."""
     words: str
     """What the user said in this turn."""
+    language: str = ""
+    """ISO 639-1, of these words; empty: not known."""
+    device_id: str = ""
+    """The device that is spoken to; empty: not known."""

@@ -17,6 +17,7 @@ from server.errors import BusyError, StackChanError
 from server.events import Samples, StateChanged, TurnEvent, TurnState
 from server.log_context import error_fields
 from server.pipeline.ahead import Ahead
+from server.pipeline.announcing import Announcer, Announcing, Outcome
 from server.pipeline.foresight import Foresight
 from server.pipeline.live import LiveTurn, Playback
 from server.pipeline.live_listener import ListenMode, LiveListener, Said
@@ -71,6 +72,7 @@ class Conversation:
         listener: LiveListener,
         foresight: Foresight,
         settings: ConversationSettings,
+        announcer: Announcer,
         *,
         echo_cancel: bool,
         monotonic: Callable[[], float],
@@ -91,6 +93,7 @@ class Conversation:
         """Of the turn that runs."""
         self._following: asyncio.Task[None] | None = None
         self._deaf_until = 0.0
+        self._announcing = Announcing(self, out, announcer)
 
     @property
     def state(self) -> TurnState:
@@ -110,7 +113,10 @@ class Conversation:
     async def listen(self, mode: ListenMode) -> None:
         """The microphone is open from now on. Raises `VadError`."""
         self._mode = mode
-        if not self.in_turn:
+        if mode == "manual":  # a press; the others may come by themselves
+            self._announcing.attend()
+            await self._announcing.over()
+        if not self.in_turn and not self._announcing.is_audible:
             self._listener.open()
             await self._move("listening")
 
@@ -120,7 +126,7 @@ class Conversation:
         said = None if mode is None or self._is_speaking else await self._listener.finish(mode)
         if said is not None and len(said.samples):
             await self._ended(said)
-        elif not self.in_turn:
+        elif not self.in_turn and not self._announcing.is_audible:
             await self._listener.shut()
             await self._move("idle")
 
@@ -138,7 +144,8 @@ class Conversation:
             await self._listener.shut()
             await self._out.complain(error)
             return
-        if self.in_turn and self._listener.speech_seconds >= self._settings.interrupting_speech_seconds:
+        self._announcing.stir()
+        if self._is_speaking and self._listener.speech_seconds >= self._settings.interrupting_speech_seconds:
             self.interrupt("speech")
         for utterance in said:
             await self._ended(utterance)
@@ -152,6 +159,7 @@ class Conversation:
 
     def interrupt(self, reason: str) -> None:
         """Be silent now; the turn that runs ends with what was played of it."""
+        self._announcing.attend()
         if self._live is not None and not self._live.interrupted.is_set():
             self._out.hush()
             if self.state == "speaking":
@@ -159,9 +167,10 @@ class Conversation:
             self._live.interrupt(reason)
 
     async def abort(self, reason: str) -> None:
-        """As `interrupt`; with no turn to end, what is being said is not listened to any more."""
-        if self.in_turn:
-            self.interrupt(reason)
+        """As `interrupt`; with nothing to end, what is being said is not listened to any more."""
+        is_speaking = self.in_turn or self._announcing.is_audible
+        self.interrupt(reason)
+        if is_speaking:
             return
         self._mode = None
         await self._listener.shut()
@@ -170,7 +179,32 @@ class Conversation:
     async def close(self) -> None:
         """The device is gone. A turn that runs goes to its end."""
         self._mode = None
+        self._announcing.leave()
         await self._listener.shut()
+
+    # --- unasked ---
+
+    async def announce(self, text: str, language: str) -> Outcome:
+        """Say something as soon as nobody speaks; it is not stored. Raises `TtsError`, `StorageError`."""
+        return await self._announcing.announce(text, language)
+
+    async def attended(self, seconds: float) -> bool:
+        """Whether somebody touches the device or speaks to it within `seconds`."""
+        return await self._announcing.attended(seconds)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody speaks, and no turn runs. A finger on the button is about to."""
+        resting = self._live is None and self.state in ("idle", "listening")
+        return resting and self._mode != "manual" and not self._listener.speech_seconds
+
+    async def begin_announcement(self) -> None:
+        await self._move("idle")
+        await self._move("speaking")
+
+    async def end_announcement(self) -> None:
+        self._deaf_until = self._monotonic() + self._settings.guard_seconds
+        await self._rest()
 
     # --- turns ---
 
@@ -183,8 +217,9 @@ class Conversation:
 
     @property
     def _is_speaking(self) -> bool:
-        """A turn runs, and nobody has ended it."""
-        return self._live is not None and not self._live.interrupted.is_set()
+        """A turn runs or something is announced, and nobody has ended it."""
+        in_turn = self._live is not None and not self._live.interrupted.is_set()
+        return in_turn or self._announcing.is_audible
 
     @property
     def _listens_while_speaking(self) -> bool:
@@ -212,6 +247,8 @@ class Conversation:
     async def _begin_turn(self, request: TurnRequest, said: Said | None = None) -> None:
         """Begin a turn, or tell the device why there is no place for it."""
         ahead = said.ahead if said is not None else None
+        self._announcing.attend()
+        await self._announcing.over()
         await self._move("listening")
         await self._move("thinking")
         live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
@@ -264,6 +301,7 @@ class Conversation:
     async def _move(self, state: TurnState) -> None:
         if self._state.move(state):
             await self._out.show(state)
+        self._announcing.stir()
 
 
 async def _give_up(ahead: Ahead | None, live: LiveTurn) -> None:

@@ -79,9 +79,17 @@ class Thinker:
         )
 
     def request(
-        self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun] = ()
+        self,
+        turn: OpenTurn,
+        heard: Heard,
+        history: Sequence[Exchange],
+        runs: Sequence[ToolRun] = (),
+        on_request: Sequence[ToolSpec] = (),
     ) -> LlmRequest:
-        """What the model is asked: who it is, the conversation so far and the new words. `runs`: this turn's calls."""
+        """What the model is asked: who it is, the conversation so far and the new words.
+
+        `runs`: this turn's calls. `on_request`: tools that only this turn has.
+        """
         persona, settings = self.persona, self.settings
         numerals = self._numerals(turn, heard, history, runs)
         return LlmRequest(
@@ -93,6 +101,7 @@ class Thinker:
                 heard.text,
                 language=heard.language,
                 said_at=turn.started_at,
+                on_request=on_request,
             ),
             answer_schema=answer_schema(persona, heard.language, numerals),
             max_tokens=settings.max_answer_tokens,
@@ -104,8 +113,9 @@ class Thinker:
     async def first_request(self, turn: OpenTurn, heard: Heard) -> LlmRequest:
         """What a turn with these words will ask first, as far as it can be known before the turn is there."""
         history = await self.history(turn, heard)
-        tools = await self.tool_loop(turn, heard, TurnTrace(time.perf_counter)).first_offer()
-        return replace(self.request(turn, heard, history), tools=tools)
+        loop = self.tool_loop(turn, heard, TurnTrace(time.perf_counter))
+        tools = await loop.first_offer()
+        return replace(self.request(turn, heard, history, on_request=loop.on_request), tools=tools)
 
     def asker(self, turn: OpenTurn, heard: Heard) -> Asker:
         """Who asks the tools in this turn."""
@@ -117,6 +127,8 @@ class Thinker:
             asked_at=turn.started_at,
             zone=ZoneInfo(self.persona.zone),
             words=heard.text,
+            language=heard.language,
+            device_id=turn.device_id,
         )
 
     def tool_loop(self, turn: OpenTurn, heard: Heard, trace: TurnTrace) -> ToolLoop:
@@ -136,7 +148,7 @@ class Thinker:
         return self.tools[: self.llm.capabilities.max_tools]
 
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self.usable_tools())
+        return tuple(tool.spec for tool in self.usable_tools() if not tool.spec.on_request)
 
     def _numerals(
         self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
@@ -241,7 +253,8 @@ class Thought:
             self._trace.facts["llm_retries"] = self._trace.facts.get("llm_retries", 0) + 1
 
     async def _call(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-        request = self._thinker.request(self._turn, self._heard, self._history, self._loop.runs)
+        loop = self._loop
+        request = self._thinker.request(self._turn, self._heard, self._history, loop.runs, loop.on_request)
         request = replace(request, messages=(*request.messages, *said), tools=tuple(tools))
         if self._rolled_again:
             warmer = max(request.temperature, RECIPE.second_temperature)

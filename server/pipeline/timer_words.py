@@ -108,7 +108,8 @@ _EN_ABOUT_TIMERS = re.compile(
     rf"|{_EN_TIMER} do i have)\b"
 )
 _EN_PAST = re.compile(
-    r"\b(?:i|he|she|they|we|my \w+) (?:already )?(?:set|made|started|forgot|cancelled|canceled|stopped|had|bought|broke)\b"
+    r"\b(?:i|he|she|they|we|my \w+) (?:already )?"
+    r"(?:set|made|started|forgot|cancelled|canceled|stopped|had|bought|broke)\b"
     r"|\bdon't\b|\bdo not\b|\bnever\b"
 )
 

@@ -92,6 +92,8 @@ class ToolLoop:
         small: bool = False,
     ) -> None:
         self.runs: list[ToolRun] = []
+        self.on_request: tuple[ToolSpec, ...] = ()
+        """Tools that the words of this turn ask for; known when tools were offered."""
         self._small = small
         self._ids = ShortIds()
         self._tools = {tool.spec.name: tool for tool in tools}
@@ -134,7 +136,9 @@ class ToolLoop:
         return self._offered(tools) if self._max_rounds else ()
 
     async def _specs(self) -> list[ToolSpec]:
-        return [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
+        specs = [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
+        self.on_request = tuple(spec for spec in specs if spec.on_request)
+        return specs
 
     async def _spec(self, tool: Tool) -> ToolSpec | None:
         """The tool as it is offered in this turn, if it is. One that cannot tell is: its own failure says more."""
@@ -152,6 +156,8 @@ class ToolLoop:
         called = {run.name for run in self.runs if _is_done(run.result)} & MEMORY_TOOLS if self._small else set()
         if FORGET in called:
             return ()  # what is left is to say so, or to ask which is meant; a small model would tell it once more
+        if self.on_request:
+            return () if self.runs else self.on_request
         offered: list[ToolSpec] = []
         for spec in tools:
             if spec.name in called or (spec.name == READ_SOURCE and not self._rules.found_ids):

@@ -10,7 +10,8 @@ may obey that. So nothing here depends on recognising an order; it is asked wher
    words from there and none of the user's, is refused. To follow up what was found, its source is read.
 4. After recalled words a memory is forgotten that a search put first, or that shares a word with what the user said;
    by words only with some of the user's own.
-5. Tools that these rules do not know are not called after recalled words: what they do is not known either.
+5. Tools that these rules do not know are not called after recalled words: what they do is not known either. Those that
+   take no arguments and change nothing may be.
 
 Calls of one round were written before any of their results was read. Runs no tool.
 """
@@ -35,6 +36,7 @@ _NO_WORDS = frozenset(
     | {"by", "note", "error", "searched"}
 )
 _NEWEST_WORDS = 4
+_ONLY_TELL = frozenset({"get_time", "list_timers"})
 
 
 class ToolRules:
@@ -67,7 +69,7 @@ class ToolRules:
             return _NOT_MEANT
         if name in (SEARCH, FORGET):
             return self._off_the_question(arguments, must_share=name == FORGET)
-        return None if name == READ_SOURCE else _OTHER_TOOL
+        return None if name == READ_SOURCE or name in _ONLY_TELL else _OTHER_TOOL
 
     def read(self, name: str, result: Mapping[str, Any]) -> None:
         """The model reads this result from now on."""

@@ -13,6 +13,7 @@ import numpy as np
 from server.audio.endpointing import EndpointSettings
 from server.events import SentenceStarted, SpeechProduced, TranscriptReady, TurnEvent
 from server.persona import default_persona_path, load_persona
+from server.pipeline.announcing import Announcer
 from server.pipeline.conversation import Conversation, ConversationSettings
 from server.pipeline.foresight import Foresight
 from server.pipeline.live_listener import LiveListener
@@ -40,6 +41,10 @@ class Runner:
 
     def new_trace(self, received_seconds_ago: float = 0.0) -> TurnTrace:
         return TurnTrace(self._house.now, received_seconds_ago)
+
+    async def next_turn_id(self) -> int:
+        self._turn_id += 1
+        return self._turn_id
 
     @contextmanager
     def admit(self, device_id: str, idempotency_key: str | None = None) -> Iterator[Any]:
@@ -95,6 +100,7 @@ class House:
             listener,
             foresight,
             ConversationSettings(),
+            Announcer(self.engines.tts, self.runner.next_turn_id, SETTINGS.speech_sample_rate_hz, 5),
             echo_cancel=echo_cancel,
             monotonic=self.now,
         )
