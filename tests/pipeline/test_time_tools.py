@@ -1,0 +1,250 @@
+"""The clock and timers as tools: what each kind of model is offered, and what its calls do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from server.context.prompts import stable_prefix
+from server.engines.base import LlmDone, LlmToolCall
+from server.errors import RequestError
+from server.memory.asking import Asker
+from server.memory.tools import FORGET_MEMORY_SHORT, READ_MEMORY_SOURCE_SHORT, SEARCH_MEMORY
+from server.persona import default_persona_path, load_persona
+from server.pipeline.request import TurnRequest
+from server.pipeline.thinking import Thinker
+from server.pipeline.time_tools import stable_specs, time_tools
+from server.storage.records import Timer
+from tests.fakes.engines import FakeLlm, answer
+from tests.pipeline.turns import SETTINGS, play_turn
+
+pytestmark = pytest.mark.unit
+
+NOW = datetime(2026, 11, 30, 6, 3, tzinfo=UTC)
+PERSONA = load_persona(default_persona_path())
+SMALL = FakeLlm().capabilities
+LARGE = replace(SMALL, wants_examples=False, native_tools=True)
+
+
+class Kept:
+    """Timers without a clock or a database."""
+
+    def __init__(self) -> None:
+        self.there: list[Timer] = []
+
+    async def set(self, device_id: str, seconds: int, label: str, language: str) -> Timer:
+        due = NOW + timedelta(seconds=seconds)
+        self.there.append(Timer(len(self.there) + 1, device_id, label, language, seconds, NOW, due))
+        return self.there[-1]
+
+    def of(self, device_id: str) -> tuple[Timer, ...]:
+        return tuple(timer for timer in self.there if timer.device_id == device_id)
+
+    async def cancel(self, device_id: str, timer_ids: tuple[int, ...]) -> tuple[Timer, ...]:
+        gone = tuple(timer for timer in self.of(device_id) if timer.timer_id in timer_ids)
+        self.there = [timer for timer in self.there if timer not in gone]
+        return gone
+
+
+def tools(kept: Kept, capabilities: Any = LARGE) -> dict[str, Any]:
+    made: Any = time_tools(kept, PERSONA, capabilities, lambda: NOW)  # type: ignore[arg-type]
+    return {tool.spec.name: tool for tool in made}
+
+
+def asker(words: str, language: str = "ja", device_id: str = "desk") -> Asker:
+    return Asker("p", None, "s", 1, NOW, ZoneInfo("Asia/Tokyo"), words, language, device_id)
+
+
+def test_the_prompt_that_a_small_model_has_read_is_the_same_to_the_byte() -> None:
+    memory = (SEARCH_MEMORY, READ_MEMORY_SOURCE_SHORT, FORGET_MEMORY_SHORT)
+    before = stable_prefix(PERSONA, SMALL, memory)
+    assert stable_prefix(PERSONA, SMALL, (*memory, *stable_specs(SMALL))) == before
+    given = [type("Given", (), {"spec": spec})() for spec in memory]
+    thinker = Thinker(FakeLlm(), PERSONA, SETTINGS, (*given, *tools(Kept(), SMALL).values()))
+    assert stable_prefix(PERSONA, SMALL, thinker._tool_specs()) == before
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_large_model_is_told_of_all_at_once(native: bool) -> None:
+    capabilities = replace(LARGE, native_tools=native)
+    names = ["get_time", "set_timer", "list_timers", "cancel_timer"]
+    assert list(tools(Kept(), capabilities)) == names
+    assert [spec.name for spec in stable_specs(capabilities)] == names
+    told = stable_prefix(PERSONA, capabilities, stable_specs(capabilities))[0].content
+    assert all(name in told for name in names) is not native
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("3分タイマー", ["set_timer"]),
+        ("remind me in 10 minutes to call mom", ["set_timer"]),
+        ("タイマーはあと何分？", ["list_timers"]),
+        ("cancel the timer", ["cancel_timer"]),
+        ("今何時？", []),
+        ("昨日は8時間寝たよ", []),
+        ("I set a timer yesterday", []),
+    ],
+)
+async def test_a_small_model_is_offered_what_the_words_ask_for(words: str, offered: list[str]) -> None:
+    small = tools(Kept(), SMALL).values()
+    assert [tool.spec.name for tool in small if await tool.offer(asker(words)) is not None] == offered
+    assert all([await tool.offer(asker(words)) == 0.0 for tool in tools(Kept()).values()])
+
+
+async def test_without_a_device_there_is_nothing_that_could_ring() -> None:
+    assert await tools(Kept())["set_timer"].offer(asker("3分タイマー", device_id="")) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "now"),
+    [("ja", "今は2026年11月30日 月曜日 15時3分。"), ("en", "It is Monday, November 30, 2026, 15:03.")],
+)
+async def test_the_clock_speaks_as_the_prompts_clock_does(language: str, now: str) -> None:
+    told = await tools(Kept())["get_time"].run({}, asker("今何時？", language))
+    assert told == {
+        "now": now,
+        "time": "15:03",
+        "date": "2026-11-30",
+        "weekday": "Monday",
+        "zone": "Asia/Tokyo",
+    }
+
+
+def turn_of(kept: Kept, words: str, call: str) -> FakeLlm:
+    llm = FakeLlm(scripts=[[LlmToolCall(call, {}), LlmDone("tool_calls")], answer()])
+    given = tuple(tools(kept, SMALL).values())
+    played = play_turn(TurnRequest("desk", text=words), llm=llm, tools=given)
+    assert played.result.outcome == "ok"
+    return llm
+
+
+def test_a_small_model_sets_a_timer_of_the_length_and_label_that_were_said() -> None:
+    kept = Kept()
+    llm = turn_of(kept, "ラーメンのタイマーを3分でお願い", "set_timer")
+    assert [(timer.duration_seconds, timer.label, timer.device_id) for timer in kept.there] == [
+        (180, "ラーメン", "desk")
+    ]
+    first, second = llm.requests
+    assert [tool.name for tool in first.tools] == ["set_timer"]
+    # It is told of the tool beside the words, and what was read before stays read.
+    assert '"set_timer"' in first.messages[-2].content
+    assert first.messages[-1].content == "ラーメンのタイマーを3分でお願い"
+    assert second.messages[: len(first.messages)] == first.messages
+    assert second.tools == ()
+    assert '"length":"3分"' in second.messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [("タイマーをセットして", "ask the user how long"), ("5分と10分のタイマーかけて", "ask for one timer only")],
+)
+def test_what_is_not_clear_is_asked(words: str, note: str) -> None:
+    kept = Kept()
+    llm = turn_of(kept, words, "set_timer")
+    assert kept.there == []
+    assert note in llm.requests[1].messages[-1].content
+
+
+def test_other_words_are_asked_as_before() -> None:
+    given = tuple(tools(Kept(), SMALL).values())
+    with_tools, without = FakeLlm(), FakeLlm()
+    play_turn(TurnRequest("desk", text="3時間寝た"), llm=with_tools, tools=given)
+    play_turn(TurnRequest("desk", text="3時間寝た"), llm=without)
+    assert with_tools.requests == without.requests
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds"),
+    [
+        ({"seconds": 90}, 90),
+        ({"minutes": 1.5}, 90),
+        ({"minutes": 1, "seconds": 30}, 90),
+        ({"minutes": 0, "seconds": 5}, 5),
+    ],
+)
+async def test_a_large_model_gives_the_length(arguments: dict[str, Any], seconds: int) -> None:
+    kept = Kept()
+    told = await tools(kept)["set_timer"].run({**arguments, "label": "tea"}, asker("…", "en"))
+    assert kept.there[0].duration_seconds == seconds
+    assert told["timer_id"] == 1
+    assert kept.there[0].label == "tea"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"seconds": 0},
+        {"seconds": -1},
+        {"seconds": "5"},
+        {"seconds": True},
+        {"minutes": 1e9},
+        {"minutes": float("nan")},
+    ],
+)
+async def test_a_length_that_is_none_is_refused(arguments: dict[str, Any]) -> None:
+    kept = Kept()
+    with pytest.raises(RequestError):
+        await tools(kept)["set_timer"].run(arguments, asker("…"))
+    assert kept.there == []
+
+
+async def kept_three() -> Kept:
+    kept = Kept()
+    for seconds, label in ((180, "ラーメン"), (600, ""), (3600, "")):
+        await kept.set("desk", seconds, label, "ja")
+    await kept.set("kitchen", 60, "", "ja")
+    return kept
+
+
+async def test_timers_of_this_device_are_listed_with_what_is_left() -> None:
+    told = await tools(await kept_three())["list_timers"].run({}, asker("…"))
+    assert told["timers"][0] == {"length": "3分", "left": "3分", "label": "ラーメン", "timer_id": 1}
+    assert [timer["timer_id"] for timer in told["timers"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gone"),
+    [
+        ({"timer_id": 2}, {2}),
+        ({"label": "ラーメン"}, {1}),
+        ({"all": True}, {1, 2, 3}),
+        ({}, set()),
+        ({"timer_id": 4}, set()),
+    ],
+)
+async def test_a_large_model_cancels_what_it_names(arguments: dict[str, Any], gone: set[int]) -> None:
+    kept = await kept_three()
+    told = await tools(kept)["cancel_timer"].run(arguments, asker("…"))
+    assert {1, 2, 3, 4} - {timer.timer_id for timer in kept.there} == gone
+    assert ("which" in told) is not bool(gone)
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        ("ラーメンのタイマーを止めて", {1}),
+        ("10分のタイマーをキャンセルして", {2}),
+        ("タイマーを全部消して", {1, 2, 3}),
+        ("タイマーを止めて", set()),
+        ("cancel the 60 minute timer", {3}),
+        ("cancel all timers", {1, 2, 3}),
+    ],
+)
+async def test_for_a_small_model_the_words_say_which(words: str, gone: set[int]) -> None:
+    kept = await kept_three()
+    await tools(kept, SMALL)["cancel_timer"].run({}, asker(words))
+    assert {1, 2, 3, 4} - {timer.timer_id for timer in kept.there} == gone
+
+
+async def test_the_only_timer_is_meant_and_none_is_said() -> None:
+    kept = Kept()
+    assert (await tools(kept)["cancel_timer"].run({}, asker("…")))["note"] == "no timer runs"
+    await kept.set("desk", 60, "", "ja")
+    assert await tools(kept)["cancel_timer"].run({}, asker("…")) == {"cancelled": ["1分"]}
+    assert kept.there == []
