@@ -268,7 +268,7 @@ $("mute-microphone").addEventListener("click", () => setMicrophoneMuted(!convers
 function setMicrophoneMuted(muted) {
   conversation.microphone.muted = muted;
   $("mute-microphone").setAttribute("aria-pressed", muted);
-  if (!muted) clearProblem("mic_muted");
+  if (!muted) clearProblem("mic_silent");
   showState();
 }
 

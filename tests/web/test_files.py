@@ -33,13 +33,12 @@ def test_the_page_has_no_inline_script_style_or_handler() -> None:
 
 def test_files_the_page_names_exist() -> None:
     page = (WEB / "index.html").read_text(encoding="utf-8")
-    modules = [
-        (WEB / name).read_text(encoding="utf-8")
-        for name in ("app.js", "face.js", "sound.js", "text.js", "waterfall.js")
-    ]
-    named = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r'from "\./([^"]+)"', "".join(modules))
-    assert len(named) >= 6
+    modules = "".join(path.read_text(encoding="utf-8") for path in FILES if path.suffix == ".js")
+    named = re.findall(r'(?:src|href)="([^"]+)"', page) + re.findall(r'from "\./([^"]+)"', modules)
+    named += re.findall(r'new URL\("([^"]+)", import', modules)
+    assert "microphone-worklet.js" in named
     assert [name for name in named if not (WEB / name).is_file()] == []
+    assert {path.name for path in FILES} - {"index.html"} == set(named)
 
 
 def test_server_words_enter_as_text_only() -> None:
@@ -56,8 +55,13 @@ def test_every_word_exists_in_both_languages() -> None:
 
 
 def test_every_word_asked_for_exists() -> None:
-    page, app = ((WEB / name).read_text(encoding="utf-8") for name in ("index.html", "app.js"))
-    asked = re.findall(r'data-t(?:-label)?="([^"]+)"', page) + re.findall(r'text\("([\w.]+)"', app)
+    page = (WEB / "index.html").read_text(encoding="utf-8")
+    app = "".join(path.read_text(encoding="utf-8") for path in FILES if path.suffix == ".js" and path.name != "text.js")
+    asked = re.findall(r'data-t(?:-label|-placeholder)?="([^"]+)"', page) + re.findall(r'\btext\("([\w.]+)"', app)
+    asked += [f"error.{code}" for code in re.findall(r'"((?:mic|sound)_\w+)"', app)]
+    asked += [f"server.{state}" for state in re.findall(r'showServer\("(\w+)"', app)]
+    asked += [f"again.{state}" for state in ("waiting", "replaced", "refused")]
+    asked += [f"state.{state}" for state in ("listening", "thinking", "speaking")]
     asked += re.findall(r'say\((?:\$\("[^"]*"\)[^,"]*|\w+|add\([^()]*\)), "([\w.]+)"', app)
     asked += [f"error.{code}" for code in re.findall(r'new Problem\("(\w+)"\)', app)]
     asked += re.findall(r'"(trace\.\w+)"', (WEB / "waterfall.js").read_text(encoding="utf-8"))
