@@ -182,6 +182,39 @@ def talk(
 
 
 @app.command()
+def simulate(
+    wav: Annotated[Path, typer.Option(metavar="FILE", help="What they say: a recording of one utterance.")],
+    robots: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many talk at the same time.")] = 1,
+    turns: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="How often each of them talks.")] = 3,
+    opus: Annotated[bool, typer.Option("--opus", help="Send Opus instead of PCM.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="A server elsewhere; without it the one of the data folder.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="TOKEN", help="Token for --url. [dim](STACKCHAN_TOKEN)[/]")
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Let robots of software talk to a server, in real time. / ソフトウェアのロボットを何台も話させます。
+
+    Shows how long after the end of speech the first sound of the answer
+    came, what failed, and how often a robot ran out of sound. Each is a
+    device of its own, simulated-1 and so on, and its turns are stored.
+
+    Examples:
+
+      stackchan simulate --wav question.wav
+      stackchan simulate --robots 16 --turns 5 --wav question.wav
+    """
+    from server.commands.simulate import SimulateOptions
+    from server.commands.simulate import simulate as run
+
+    options = SimulateOptions(wav, robots, turns, opus, url, token, data_dir, as_json)
+    raise typer.Exit(run(options, open_terminal()))
+
+
+@app.command()
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     bench: Annotated[

@@ -31,6 +31,7 @@ def test_help_names_the_commands_and_the_exit_codes(cli: Cli) -> None:
     for word in (
         "serve",
         "talk",
+        "simulate",
         "models",
         "doctor",
         "memory",
