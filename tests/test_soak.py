@@ -108,6 +108,7 @@ def test_all_runs_every_soak_even_after_one_that_broke(
     monkeypatch.setattr(script.importlib, "import_module", find)
     assert script.main(["all", "--seed", "4"]) == status
     counts = {"requests": 10_000, "concurrency": 200, "faults": 200, "kills": 100, "frames": 20_000}
+    counts |= {"aborts": 500, "cuts": 500, "sockets": 20_000}
     assert ran == [(name, count, 4) for name, count in counts.items()]
 
 

@@ -53,7 +53,7 @@ async def live_server(folder: Path, *, env: dict[str, str] | None = None, **engi
 
 @asynccontextmanager
 async def scripted(folder: Path, *scripts: Any) -> AsyncIterator[LiveServer]:
-    """A server that answers `scripts`, or at length and then shortly; none is begun early: a busy machine must not mix them."""
+    """A server that answers `scripts`, or at length and then shortly; none early: a busy machine would mix them."""
     env = {"STACKCHAN_LIVE__ANSWER_EARLY": "false"}
     async with live_server(folder, env=env, llm=FakeLlm(scripts=[*scripts] or [LONG, answer()])) as live:
         yield live
