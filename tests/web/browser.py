@@ -21,7 +21,9 @@ LISTEN_IN = """
     if (to instanceof AudioDestinationNode && this.context instanceof AudioContext) {
       const tap = this.context.createScriptProcessor(8192, 1, 1);
       heard.context = this.context;
-      tap.onaudioprocess = ({ inputBuffer, playbackTime }) => heard.pieces.push([playbackTime, inputBuffer.getChannelData(0).slice()]);
+      tap.onaudioprocess = ({ inputBuffer, playbackTime }) => {
+        heard.pieces.push([playbackTime, inputBuffer.getChannelData(0).slice()]);
+      };
       connect.call(this, tap);
       connect.call(tap, to);
     }
@@ -35,10 +37,14 @@ _TAKE = """
 const { pieces } = window.heard;
 const joined = new Int16Array(pieces.reduce((sum, [, piece]) => sum + piece.length, 0));
 let place = 0;
-for (const [, piece] of pieces) for (const sample of piece) joined[place++] = Math.round(Math.max(-1, Math.min(1, sample)) * 32767);
+for (const [, piece] of pieces) {
+  for (const sample of piece) joined[place++] = Math.round(Math.max(-1, Math.min(1, sample)) * 32767);
+}
 const bytes = new Uint8Array(joined.buffer);
 let text = "";
-for (let start = 0; start < bytes.length; start += 8192) text += String.fromCharCode(...bytes.subarray(start, start + 8192));
+for (let start = 0; start < bytes.length; start += 8192) {
+  text += String.fromCharCode(...bytes.subarray(start, start + 8192));
+}
 return [pieces.map(([at]) => at), window.heard.context?.sampleRate ?? 0, btoa(text)];
 """
 

@@ -126,8 +126,8 @@ def test_the_microphone_is_brought_to_16_khz_without_loss(open_page: Any) -> Non
                 const made = (hertz) => {
                     const out = [];
                     for (let start = 0; start < rateHz; start += 128) {
-                        const piece = Float32Array.from({ length: 128 }, (_, i) => Math.sin((2 * Math.PI * hertz * (start + i)) / rateHz));
-                        out.push(...resampler.push(piece));
+                        const at = (index) => Math.sin((2 * Math.PI * hertz * (start + index)) / rateHz);
+                        out.push(...resampler.push(Float32Array.from({ length: 128 }, (_, index) => at(index))));
                     }
                     return out;
                 };
@@ -254,7 +254,7 @@ def test_it_is_silent_at_once_and_says_how_much_was_heard(open_page: Any, server
     live.say(type="speech", state="stop", turn_id=8)
     live.say(type="turn", **turn(turn_id=8, reply="一つ目の", outcome="interrupted"))
     live.say(type="state", value="idle")
-    wait_for(lambda: words(page, ".robot .tag")[-1:] == ["interrupted"] or "interrupted" in words(page, ".robot .tag"))
+    wait_for(lambda: "interrupted" in words(page, ".robot .tag"))
     time.sleep(1.2)
     began, rate_hz, sound = heard(page)
     loud_end = began + np.flatnonzero(np.abs(sound) > 600)[-1] / rate_hz
