@@ -33,6 +33,7 @@ function act({ emotion, action }) {
   face.act(action);
 }
 
+let heldTurn = false; // the button was let go: a turn should come of it
 let busy = false; // with words that were typed or sent as a file
 let spoken = null; // levels of the sound that is played as a whole
 
@@ -40,7 +41,7 @@ let spoken = null; // levels of the sound that is played as a whole
 function showState() {
   const { state, link, mode } = conversation;
   const isPlaying = speaker.playing !== null && !speaker.isDry;
-  const doing = busy ? "thinking" : isPlaying ? "speaking" : { error: "thinking" }[state] ?? state;
+  const doing = busy || (heldTurn && !conversation.isInTurn) ? "thinking" : isPlaying ? "speaking" : { error: "thinking" }[state] ?? state;
   // The microphone opens a moment before the server knows of it.
   const shown = doing === "idle" || (doing === "listening" && !mode) ? "" : doing;
   face.setDoing(shown || !["waiting", "replaced", "refused", "broken"].includes(link.state) ? shown : "lost");
@@ -80,12 +81,12 @@ function interrupt(reason) {
 
 let mine = null; // the bubble of what is being said
 let answer = null; // the bubble of the answer
-let heldTurn = false; // the button was let go: a turn should come of it
 
 const live = {
   link(state, about) {
     $("again").hidden = !["waiting", "replaced", "refused"].includes(state);
     if ($("again").dataset.t !== `again.${state}` && !$("again").hidden) say($("again"), `again.${state}`);
+    if (state !== "open") heldTurn = false;
     if (state === "open") {
       showServer("ready");
       clearProblem("link_lost", "unreachable", "starting", "overloaded", "replaced", "refused");
@@ -117,7 +118,7 @@ const live = {
     // A typed answer that is still playing is cut by the next question.
     if (value === "thinking" && speaker.playing === "file") speaker.stop();
     if (value === "thinking") answer = null;
-    if (heldTurn && (value === "idle" || value === "listening")) {
+    if (heldTurn && value === "idle") {
       heldTurn = false;
       if (!mine && !answer) showProblem(new Problem("no_speech"));
     }
