@@ -16,6 +16,7 @@ from server import __version__
 from server.commands.backup_arguments import add_backup_commands, token_app
 from server.commands.failures import ExitCode, exit_code_of
 from server.commands.memory_arguments import memory_app
+from server.commands.service_arguments import service_app
 from server.commands.terminal import give_up_output, open_terminal, show_error
 from server.errors import StackChanError
 
@@ -44,6 +45,7 @@ models_app = typer.Typer(
 app.add_typer(models_app, name="models")
 app.add_typer(memory_app, name="memory")
 app.add_typer(token_app, name="token")
+app.add_typer(service_app, name="service")
 
 DataDir = Annotated[
     Path | None,
@@ -100,6 +102,15 @@ def serve(
         typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. [dim](8000; STACKCHAN_PORT)[/]"),
     ] = None,
     lan: Annotated[bool, typer.Option("--lan", help="Let the robot and other machines of this network in.")] = False,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Speak HTTPS, so that the page may use a phone's microphone.")
+    ] = False,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Your own certificate (PEM) instead.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of --tls-cert (PEM, no password).")
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="embedded (no key, no GPU) or qwen. [dim](embedded; STACKCHAN_PROFILE)[/]"),
@@ -115,12 +126,13 @@ def serve(
 
       stackchan serve
       stackchan serve --lan
+      stackchan serve --lan --tls
       stackchan serve --port 0 --data-dir /tmp/try
     """
     from server.commands.serve import ServeOptions
     from server.commands.serve import serve as run
 
-    raise typer.Exit(run(ServeOptions(host, port, lan, profile, data_dir), open_terminal()))
+    raise typer.Exit(run(ServeOptions(host, port, lan, profile, data_dir, tls, tls_cert, tls_key), open_terminal()))
 
 
 @app.command()

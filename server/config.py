@@ -49,6 +49,7 @@ from server.errors import ConfigError
 
 ENV_PREFIX = "STACKCHAN_"
 TOML_NAME = "stackchan.toml"
+_PATHS = ("persona_path", "tls_cert", "tls_key")
 
 
 class Settings(BaseSettings):
@@ -70,6 +71,12 @@ class Settings(BaseSettings):
     """Folder of everything that must be kept. Not settable in the file, which lies in it."""
     model_dir: Path = Path("~/.cache/stackchan")
     """Folder of downloaded models, shared by all checkouts."""
+    tls: bool = False
+    """Speak HTTPS, with a certificate made here. A browser elsewhere gives its microphone to no other page."""
+    tls_cert: Path | None = None
+    """One's own certificate in its place, a PEM file; needs `tls_key`, and turns `tls` on."""
+    tls_key: Path | None = None
+    """The key of `tls_cert`, a PEM file without a password."""
     token: Annotated[SecretStr, Wording("8 characters or more")] | None = None
     """The owner's token. Empty: the server makes one and shows it once."""
     persona_path: Path | None = None
@@ -114,7 +121,7 @@ class Settings(BaseSettings):
 
     _no_booleans = field_validator("host", "port", mode="before")(refuse_booleans)
 
-    @field_validator("data_dir", "model_dir", "persona_path")
+    @field_validator("data_dir", "model_dir", "persona_path", "tls_cert", "tls_key")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else _absolute(path)
@@ -128,6 +135,12 @@ class Settings(BaseSettings):
         if len(text) < 8 or not text.isascii() or not text.isprintable() or " " in text:
             raise ValueError("ASCII letters, digits and signs, without spaces")
         return token
+
+    @model_validator(mode="after")
+    def _certificate_has_a_key(self) -> Settings:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together: set both, or none")
+        return self
 
     @model_validator(mode="after")
     def _index_server_has_an_address(self) -> Settings:
@@ -191,10 +204,11 @@ def load_settings(env: Mapping[str, str] | None = None, **overrides: Any) -> Set
     from_file = _file_values(toml)
 
     flat = from_file | from_env | given | {"data_dir": data_dir}
-    persona_path = flat.get("persona_path")
-    if isinstance(persona_path, str) and "persona_path" not in from_env | given:
-        # A relative path in a file is relative to that file.
-        flat["persona_path"] = data_dir / Path(persona_path).expanduser()
+    for name in _PATHS:
+        path = flat.get(name)
+        if isinstance(path, str) and name not in from_env | given:
+            # A relative path in a file is relative to that file.
+            flat[name] = data_dir / Path(path).expanduser()
     try:
         return Settings(**_nested(flat))
     except PydanticValidationError as error:

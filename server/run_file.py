@@ -31,6 +31,8 @@ class RunFile:
     url: str
     token: str
     boot_id: str
+    certificate: str = ""
+    """File of the certificate that it shows; empty: it speaks plain HTTP."""
 
 
 def write_run_file(data_dir: Path, run: RunFile) -> Path:

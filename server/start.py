@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -82,13 +83,16 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the start of a server needs. `url`: where it will answer, for `run.json`; None: not written."""
+    """What the start of a server needs. `url`: where it will answer, for `run.json`; None: not written.
+    `certificate`: the file of the one it shows; None: it speaks plain HTTP.
+    """
 
     settings: Settings
     persona: Persona
     engines: Engines
     access: Access
     url: str | None
+    certificate: Path | None
     clock: Callable[[], datetime]
     readiness: Readiness
     metrics: Metrics
@@ -114,7 +118,9 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
     await asyncio.to_thread(clear_leftovers, settings.data_dir)
     if parts.url is not None:
         boot_id = secrets.token_hex(8)
-        write_run_file(settings.data_dir, RunFile(os.getpid(), parts.url, parts.access.boot_token, boot_id))
+        shown = str(parts.certificate) if parts.certificate is not None else ""
+        run = RunFile(os.getpid(), parts.url, parts.access.boot_token, boot_id, shown)
+        write_run_file(settings.data_dir, run)
         stack.callback(remove_run_file, settings.data_dir, boot_id)
     databases = await Databases.open(settings.data_dir, settings.world)
     stack.push_async_callback(databases.close)

@@ -66,9 +66,10 @@ def _port_error(error: OSError, settings: Settings) -> PortError:
     )
 
 
-def http_url(host: str, port: int) -> str:
+def http_url(host: str, port: int, *, tls: bool = False) -> str:
     """The address as a browser takes it."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def reachable_host(host: str) -> str:

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from server.commands.failures import NoServerError, RefusedError, UsageFailure
+from server.commands.trust import trusting
 from server.errors import StackChanError
-from server.run_file import read_run_file
+from server.run_file import RunFile, read_run_file
 
 START_WAIT_SECONDS = 300.0
 """How long a server may take to become ready before the command gives up."""
@@ -40,6 +41,8 @@ class Target:
     url: str
     token: str
     is_local_process: bool = False
+    certificate: str = ""
+    """File of the one it shows; empty: it is trusted as any other page, or not at all."""
 
 
 def find_target(data_dir: Path, url: str | None = None, token: str | None = None) -> Target:
@@ -51,7 +54,7 @@ def find_target(data_dir: Path, url: str | None = None, token: str | None = None
     if url is None:
         if run is None:
             raise NoServerError(f"No StackChan server is running (data folder: {data_dir}).", hint=_START_HINT)
-        return Target(url=run.url.rstrip("/"), token=token or run.token, is_local_process=True)
+        return target_of(run, token or run.token)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageFailure(f"--url {url}: not an address.", hint="Write it like http://192.168.1.20:8000")
@@ -64,7 +67,13 @@ def find_target(data_dir: Path, url: str | None = None, token: str | None = None
         )
     if not token.isascii() or not token.isprintable():
         raise UsageFailure("--token: a token has only ASCII letters, digits and signs.")
-    return Target(url=url, token=token)
+    ours = run is not None and url == run.url.rstrip("/")
+    return Target(url=url, token=token, certificate=run.certificate if run is not None and ours else "")
+
+
+def target_of(run: RunFile, token: str) -> Target:
+    """The server that runs on this machine."""
+    return Target(run.url.rstrip("/"), token, is_local_process=True, certificate=run.certificate)
 
 
 class ServerClient:
@@ -97,6 +106,7 @@ class ServerClient:
             timeout=httpx2.Timeout(10.0, read=TURN_TIMEOUT_SECONDS, write=60.0),
             # A proxy set for the web must not stand between this machine and itself.
             trust_env=not _is_loopback(target.url),
+            verify=trusting(Path(target.certificate)) if target.certificate else True,
             transport=transport,
         )
 

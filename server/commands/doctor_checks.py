@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import httpx2
@@ -24,9 +25,10 @@ from server import __version__
 from server.commands import machine, sound
 from server.commands.models import model_state, needed_model_ids
 from server.commands.terminal import own_command
+from server.commands.trust import trusting
 from server.config import Settings
 from server.config_sections import LOCAL_MEMORIES
-from server.errors import StackChanError
+from server.errors import ConfigError, StackChanError
 from server.pipeline.trace_facts import mapping
 from server.run_file import RunFile, read_run_file
 from server.storage.at_rest import count_memories
@@ -272,12 +274,13 @@ def _check_running(run: RunFile, transport: httpx2.BaseTransport | None) -> Find
     try:
         # Without the token it does not say why it could not start.
         headers = {"Authorization": f"Bearer {run.token}"}
+        verify = trusting(Path(run.certificate)) if run.certificate else True
         with httpx2.Client(
-            base_url=run.url, headers=headers, timeout=5.0, trust_env=False, transport=transport
+            base_url=run.url, headers=headers, timeout=5.0, trust_env=False, transport=transport, verify=verify
         ) as client:
             health = mapping(client.get("/healthz").json())
             ready = mapping(client.get("/readyz").json())
-    except (httpx2.TransportError, httpx2.InvalidURL, ValueError):
+    except (httpx2.TransportError, httpx2.InvalidURL, ConfigError, ValueError):
         return Finding(
             "Server", "fail", f"{who} does not answer", f"Stop it (kill {run.pid}), then: {own_command()} serve"
         )

@@ -14,8 +14,10 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from server.commands.address import bind, http_url, is_loopback, lan_addresses, reachable_host
 from server.commands.failures import ExitCode, exit_code_of
@@ -23,6 +25,9 @@ from server.commands.logs import set_up_logging
 from server.commands.terminal import Terminal, own_command
 from server.config import Settings, load_settings
 from server.errors import StackChanError
+
+if TYPE_CHECKING:
+    from server.commands.certificate import Identity
 
 _log = logging.getLogger(__name__)
 
@@ -46,12 +51,23 @@ class ServeOptions:
     lan: bool = False
     profile: str | None = None
     data_dir: Path | None = None
+    tls: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
 
 
 def serve(options: ServeOptions, terminal: Terminal) -> ExitCode:
     """Run the server until it is told to stop. Raises `StackChanError` when it cannot start."""
     host = options.host or ("0.0.0.0" if options.lan else None)
-    settings = load_settings(host=host, port=options.port, profile=options.profile, data_dir=options.data_dir)
+    settings = load_settings(
+        host=host,
+        port=options.port,
+        profile=options.profile,
+        data_dir=options.data_dir,
+        tls=options.tls or None,
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+    )
     terminal = set_up_logging(settings, terminal)
     try:
         with _termination_as_interrupt(), bind(settings) as listener:
@@ -79,17 +95,21 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
         engines = build_engines(settings, persona)
     with terminal.waiting("Loading the server…"):
         from server.app import create_app
+        from server.commands.certificate import identity_of
         from server.commands.web_server import run_app
 
         port: int = listener.getsockname()[1]
-        app = create_app(settings, persona, engines, url=http_url(reachable_host(settings.host), port))
+        identity = identity_of(settings, datetime.now(UTC))
+        certificate, key = (identity.certificate, identity.key) if identity is not None else (None, None)
+        url = http_url(reachable_host(settings.host), port, tls=identity is not None)
+        app = create_app(settings, persona, engines, url=url, certificate=certificate)
     start_view = StartView(terminal)
     app.state.readiness.listeners.append(start_view)
 
     def on_ready() -> None:
         start_view.close()
         tokens = Tokens(new=app.state.new_owner_token, boot=app.state.boot_token)
-        show_banner(settings, tokens, port, time.perf_counter() - began, terminal)
+        show_banner(settings, tokens, port, time.perf_counter() - began, terminal, identity)
 
     def on_stopping(hurry: bool) -> None:
         start_view.close()
@@ -101,7 +121,15 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
 
     try:
         error = asyncio.run(
-            run_app(app, listener, app.state.readiness, on_ready=on_ready, on_stopping=on_stopping),
+            run_app(
+                app,
+                listener,
+                app.state.readiness,
+                on_ready=on_ready,
+                on_stopping=on_stopping,
+                certificate=certificate,
+                key=key,
+            ),
         )
     finally:
         start_view.close()
@@ -162,12 +190,20 @@ class Tokens:
     boot: str
 
 
-def show_banner(settings: Settings, tokens: Tokens, port: int, ready_seconds: float, terminal: Terminal) -> None:
+def show_banner(
+    settings: Settings,
+    tokens: Tokens,
+    port: int,
+    ready_seconds: float,
+    terminal: Terminal,
+    identity: Identity | None = None,
+) -> None:
     """What the owner must know once the server is ready; the token only when this start made it."""
     say = terminal.say
     say(f"Ready in {ready_seconds:.1f} s. / 準備ができました。", style="bold green")
     say("")
-    page = f"{http_url(reachable_host(settings.host), port)}/"
+    tls = identity is not None
+    page = f"{http_url(reachable_host(settings.host), port, tls=tls)}/"
     # Whoever sees this terminal owns the machine; a log file may go further, so there the link has no token.
     say(
         f"  Page / ページ          {page}#token={tokens.boot}"
@@ -181,9 +217,14 @@ def show_banner(settings: Settings, tokens: Tokens, port: int, ready_seconds: fl
     if not is_loopback(settings.host):
         say("")
         for address in lan_addresses(settings.host):
-            say(f"  Robot / ロボット       {http_url(address, port)}")
+            say(f"  {'Phone / スマホ' if tls else 'Robot / ロボット'}       {http_url(address, port, tls=tls)}")
         say("  Every machine on this network can reach the server and only the token protects it:", style="yellow")
         say("  use it at home, never on a public network. / 公衆の Wi-Fi では使わないでください。", style="yellow")
+        if not tls:
+            say("  On other machines the page gets a microphone only with --tls.")
+            say("  他の端末のブラウザーでマイクを使うには --tls が必要です。")
+    if identity is not None:
+        _show_identity(identity, terminal)
     if settings.log_private_text:
         say("")
         say(
@@ -196,3 +237,19 @@ def show_banner(settings: Settings, tokens: Tokens, port: int, ready_seconds: fl
         say("  Shown only this once: keep it for the page and the robot. This machine's command line needs none.")
         say("  表示は今回だけです。ページとロボットの設定に使うので、控えておいてください。")
     say("")
+
+
+def _show_identity(identity: Identity, terminal: Terminal) -> None:
+    """By what people know that it is this server, and what they do once."""
+    say = terminal.say
+    say("")
+    say(f"  Certificate / 証明書   {identity.certificate}")
+    half = len(identity.fingerprint) // 2 + 1
+    say(f"  SHA-256                {identity.fingerprint[:half]}")
+    say(f"                         {identity.fingerprint[half:]}")
+    if identity.own:
+        say(f"                         ends / 期限 {identity.ends_at:%Y-%m-%d}")
+        return
+    say("  No authority has signed it, so a browser warns once: compare the SHA-256, then go on to the page")
+    say("  (Advanced, Proceed). A program takes the file as its authority (curl --cacert FILE).")
+    say("  初回だけブラウザーが警告します。SHA-256 が同じことを確かめ、「詳細設定」から進んでください。")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.commands.client import ServerClient, Target
+from server.commands.client import ServerClient, target_of
 from server.commands.failures import ExitCode, RefusedError
 from server.commands.terminal import Terminal
 from server.config import Settings, load_settings
@@ -66,7 +66,7 @@ def _reset_running(settings: Settings, run: RunFile, terminal: Terminal) -> str:
 
 def _lets_in(run: RunFile, token: str, terminal: Terminal) -> bool:
     """Whether the server takes the token, once it is ready. Raises `StackChanError` when it cannot be asked."""
-    with ServerClient(Target(run.url, token, is_local_process=True), on_wait=terminal.note) as client:
+    with ServerClient(target_of(run, token), on_wait=terminal.note) as client:
         try:
             client.call("GET", _ASK)
         except RefusedError as error:

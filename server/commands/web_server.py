@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import h11
@@ -115,8 +116,8 @@ class WebServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def web_config(app: Any) -> uvicorn.Config:
-    """How `app` is served."""
+def web_config(app: Any, certificate: Path | None = None, key: Path | None = None) -> uvicorn.Config:
+    """How `app` is served. `certificate`, `key`: PEM files; None: plain HTTP."""
     return uvicorn.Config(
         app,
         http=_Protocol,
@@ -132,6 +133,8 @@ def web_config(app: Any) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         lifespan="on",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
     )
 
 
@@ -142,13 +145,15 @@ async def run_app(
     *,
     on_ready: Callable[[], None],
     on_stopping: Callable[[bool], None],
+    certificate: Path | None = None,
+    key: Path | None = None,
 ) -> StackChanError | None:
     """Serve `app` on a bound socket until SIGINT or SIGTERM, or until its start has failed: then the reason.
 
     The first signal lets turns in progress end, for a few seconds, or after SIGINT half a second, since a person waits
     then (`on_stopping` is told which); the second one does not; from the third on signals act as usual.
     """
-    server = WebServer(web_config(app))
+    server = WebServer(web_config(app, certificate, key))
     loop = asyncio.get_running_loop()
 
     def stop(hurry: bool) -> None:

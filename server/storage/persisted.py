@@ -23,8 +23,9 @@ def _tables(scope: Literal["server", "world"], *names: str) -> tuple[Persisted, 
     return tuple(Persisted(scope, "table", name) for name in names)
 
 
-TRANSIENT = ("run.json", "server.lock", "speech")
-"""What else lies in the data folder and may be lost: it describes a running server, or can no longer be asked for."""
+TRANSIENT = ("run.json", "server.lock", "speech", "tls")
+"""What else lies in the data folder and may be lost: it describes a running server, can no longer be asked for, or is
+made anew."""
 
 PERSISTED: tuple[Persisted, ...] = (
     Persisted("server", "file", "stackchan.toml"),
