@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from server.engines.base import EmbeddingEngine
-from server.errors import NotFoundError
+from server.errors import EmbeddingError, NotFoundError
 from server.events import Samples
 from server.memory.asking import Asker
 from server.memory.forget_tool import ForgetMemory, Talk
@@ -182,10 +182,14 @@ class AskedMemory:
         by_words = MENTIONED_LOG_ODDS if mentioned else UNMENTIONED_LOG_ODDS
         if not by_meaning or self._meant is None:
             return by_words
+        try:
+            clock = await self._cosine_of_the_clock(asker)
+        except EmbeddingError:
+            return by_words
         near = await self._recall.search(query_of(asker, asker.words))
         cosines = [one.retrieval_score for one in near.candidates if one.retrieval_score is not None]
         nearest = max(cosines, default=_LIKE_THE_CLOCK)
-        nearer = nearest - await self._cosine_of_the_clock(asker)
+        nearer = nearest - clock
         if nearer < 0:
             return OF_THE_CLOCK_LOG_ODDS
         if not cosines:

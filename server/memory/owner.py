@@ -212,8 +212,6 @@ class MemoryOwner:
         if wanted.speaker is not None:
             personas = dict.fromkeys(reader.persona_id for reader in everybody)
             everybody = [memory_browse.Reader(persona_id, wanted.speaker) for persona_id in personas]
-        statuses = _statuses(wanted.status)
-        narrows = wanted.speaker is not None or statuses != ("active",)
         query = SearchQuery(
             clean_text(text),
             "",
@@ -224,8 +222,9 @@ class MemoryOwner:
             date_from=wanted.date_from,
             date_to=wanted.date_to,
             memory_type=wanted.memory_type,
-            limit=CANDIDATES_LIMIT if narrows else wanted.limit,
-            history=statuses != ("active",),
+            limit=wanted.limit,
+            statuses=_statuses(wanted.status),
+            said_by=wanted.speaker,
         )
         found: dict[str, Candidate] = {}
         said: dict[int, SourceTurn] = {}
@@ -239,11 +238,7 @@ class MemoryOwner:
                 known = found.get(one.memory.memory_id)
                 if known is None or known.fused_score < one.fused_score:
                     found[one.memory.memory_id] = one
-        kept = [
-            one
-            for one in sorted(found.values(), key=lambda one: (-one.fused_score, -one.memory.occurred_at.timestamp()))
-            if one.memory.status in statuses and (wanted.speaker is None or wanted.speaker in one.memory.speakers)
-        ]
+        kept = sorted(found.values(), key=lambda one: (-one.fused_score, -one.memory.occurred_at.timestamp()))
         return {
             "memories": [
                 memory_json(one.memory) | {"retrieval_score": one.retrieval_score} for one in kept[: wanted.limit]

@@ -197,11 +197,12 @@ class Recall:
             "source_words": words.sources,
         }
         async with self._open_world() as db:
-            if ranges or query.about:
+            named = query.about or await memory_lookup.speakers_named(db, query.text)
+            if ranges or named:
                 first = fusion.in_order(fusion.fused(signals, self._recipe), {})
                 rows = await memory_lookup.standing(db, first)
                 signals["days"] = {one: self._days(row.occurred_at, ranges, query.zone) for one, row in rows.items()}
-                about = set(query.about)
+                about = set(named)
                 signals["speaker"] = {one: float(bool(about & set(row.speakers))) for one, row in rows.items()}
             scores = fusion.fused(signals, self._recipe)
             best = fusion.in_order(scores, {})[: CANDIDATES_LIMIT + query.limit]
@@ -213,7 +214,7 @@ class Recall:
             }
             ordered = fusion.in_order({one: scores[one] for one in recency}, recency)
             kept = ordered
-            if ordered and await self._memories_among(narrowed) >= self._recipe.found_from_memories:
+            if ordered and await _are_many(db, narrowed, self._recipe.found_from_memories):
                 on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
                 kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
             found = await memories.get_many(db, kept[: query.limit])
@@ -239,15 +240,6 @@ class Recall:
             return 0.0
         return 1.0 if away == 0 else 0.5
 
-    async def _memories_among(self, narrowed: _Narrowed) -> int:
-        if narrowed.memory_ids is not None or self.index is None:
-            return len(narrowed.memory_ids or ())
-        try:
-            return await self.index.count()
-        except MemoryIndexError as error:
-            _code(error)
-            return 0
-
     def _is_found(self, memory_id: str, cosines: Mapping[str, float], words: _ByWords) -> bool:
         said = max(words.summaries.get(memory_id, 0.0), words.sources.get(memory_id, 0.0))
         return fusion.is_found(cosines.get(memory_id), said, self._recipe)
@@ -259,6 +251,13 @@ class Recall:
         return fusion.are_close(best.fused_score, second.fused_score, self._recipe) and _different_things(
             best.memory, second.memory
         )
+
+
+async def _are_many(db: Db, narrowed: _Narrowed, count: int) -> bool:
+    """Whether so many memories are among those that may be found: the same for every backend."""
+    if narrowed.memory_ids is not None:
+        return len(narrowed.memory_ids) >= count
+    return await memory_lookup.at_least(db, narrowed.wanted, count)
 
 
 def _check(query: SearchQuery) -> None:
@@ -275,7 +274,8 @@ def _filter(query: SearchQuery) -> MemoryFilter:
     return MemoryFilter(
         persona_id=query.persona,
         speaker_id=query.speaker,
-        statuses=("active", "superseded") if query.history else ("active",),
+        statuses=query.statuses or (("active", "superseded") if query.history else ("active",)),
+        said_by=query.said_by,
         entity_keys=tuple(key for name in query.entities if (key := entity_key(name))),
         memory_type=query.memory_type,
         occurred_from=dt.datetime.combine(since, dt.time(), query.zone) if since else None,
@@ -291,6 +291,7 @@ def _index_filter(wanted: MemoryFilter, speaker: str | None) -> IndexFilter:
     """House memories, and the private ones of who asks."""
     return IndexFilter(
         status=wanted.statuses,
+        speakers=() if wanted.said_by is None else (wanted.said_by,),
         persona_id=(wanted.persona_id,),
         visibility=() if speaker else (HOUSE,),
         readable_by=speaker or "",

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from server.storage.memory_records import Memory
-from server.storage.recall_tables import MemoryType
+from server.storage.recall_tables import MemoryStatus, MemoryType
 from server.storage.records import SourceTurn
 
 
@@ -33,6 +33,10 @@ class SearchQuery:
     """The conversation in progress: its words are in the prompt already."""
     history: bool = False
     """Superseded memories too."""
+    statuses: tuple[MemoryStatus, ...] | None = None
+    """Instead of what `history` says."""
+    said_by: str | None = None
+    """Only what this speaker said."""
 
 
 @dataclass(frozen=True, slots=True)

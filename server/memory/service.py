@@ -32,6 +32,7 @@ from server.memory.keeper import Keeper, OnForgotten
 from server.memory.leases import Clock
 from server.memory.names_to_hear import NamesToHear
 from server.memory.owner import MemoryOwner
+from server.memory.query_cache import CachedQueries
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery
 from server.memory.segment import recipe_for
@@ -86,6 +87,7 @@ class LongTermMemory:
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.gate = TurnGate()
+        self._queries = embedding = CachedQueries(embedding)
         self.recall = Recall(lambda: databases.world(write=False), None, embedding)
         self.indexer = Indexer(databases, None, embedding, clock=clock)
         self.keeper = Keeper(
@@ -276,6 +278,7 @@ class LongTermMemory:
 
     async def _forget_copies(self, reached: Forgetting) -> None:
         self._names.clear()
+        self._queries.forget()
         # The robot's voice in the turn that asks for it is being played; it goes with its hour.
         turn_ids = tuple(turn for turn in reached.turn_ids if turn not in self._asked.in_hand)
         for remove in self._on_forgotten:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, true
+from sqlalchemy import text as sql_text
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -20,7 +22,15 @@ from server.storage.memory_records import Memory, MemoryCounts, MemoryFilter, So
 from server.storage.narrowing import memory_conditions, source_conditions
 from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallSourceRow, SegmentRow
 from server.storage.session_tables import SourceTurnRow, TurnRow
-from server.storage.words import entity_key
+from server.storage.words import entity_key, fold
+
+_MOST_SPEAKERS = 64
+# From one id to the next: a DISTINCT would read an index entry of every memory.
+_SPEAKERS = sql_text(
+    "WITH RECURSIVE known(id) AS (SELECT min(speaker_id) FROM recall_speakers UNION ALL"
+    " SELECT (SELECT min(speaker_id) FROM recall_speakers WHERE speaker_id > known.id) FROM known"
+    f" WHERE known.id IS NOT NULL) SELECT id FROM known WHERE id IS NOT NULL LIMIT {_MOST_SPEAKERS}"
+)
 
 
 class Standing(NamedTuple):
@@ -75,6 +85,19 @@ async def narrow(db: AsyncSession, wanted: MemoryFilter) -> list[str]:
     # One text instead of a row for each: a third of the time at 100,000.
     found: list[str] = json.loads((await db.exec(ids)).one())
     return found
+
+
+async def at_least(db: AsyncSession, wanted: MemoryFilter, count: int) -> bool:
+    """Whether `count` memories or more fulfil `wanted`; looks no further than that."""
+    some = select(col(RecallItemRow.memory_id)).where(memory_conditions(wanted)).offset(count - 1).limit(1)
+    return (await db.exec(some)).first() is not None
+
+
+async def speakers_named(db: AsyncSession, text: str) -> tuple[str, ...]:
+    """Ids of people whose memories there are and whom `text` names; an id that is no name is in no text."""
+    said = f" {' '.join(fold(text).split())} "
+    known: Any = await db.exec(_SPEAKERS)  # type: ignore[call-overload]
+    return tuple(one for one in known.scalars() if _names(said, fold(one)))
 
 
 async def anything(db: AsyncSession, wanted: MemoryFilter, said: SourceFilter) -> bool:
@@ -165,3 +188,12 @@ async def counts(db: AsyncSession) -> MemoryCounts:
 
 async def _tally(db: AsyncSession, grouped: Any) -> dict[Any, int]:
     return dict((await db.exec(grouped)).all())
+
+
+def _names(said: str, name: str) -> bool:
+    """Whether a name stands in folded text: as a whole word where it is written in letters that have spaces."""
+    if len(name) < 2:
+        return False
+    if not name.isascii():
+        return name in said
+    return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", said) is not None

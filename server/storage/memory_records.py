@@ -92,6 +92,8 @@ class MemoryFilter:
     speaker_id: str | None
     """Who asks: private memories are found only by those they belong to; None, a stranger, finds none of them."""
     statuses: tuple[MemoryStatus, ...] = ("active",)
+    said_by: str | None = None
+    """Only what this speaker said."""
     entity_keys: tuple[str, ...] = ()
     """Keys as `words.entity_key` makes them."""
     entity_match: Literal["any", "all"] = "any"

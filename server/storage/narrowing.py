@@ -36,6 +36,8 @@ def memory_conditions(wanted: MemoryFilter, *, begin_here: bool = True) -> Colum
         col(item.status).in_(wanted.statuses),
         or_(col(item.visibility) == "house", _own_memory(wanted.speaker_id)),
     ]
+    if wanted.said_by is not None:
+        conditions.append(_own_memory(wanted.said_by))
     if wanted.memory_type is not None:
         conditions.append(col(item.memory_type) == wanted.memory_type)
     if wanted.occurred_from is not None:
