@@ -12,6 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from server.commands.simulated_robot import SimulatedRobot
+from server.devices.message_fields import MAX_FRAME_BYTES
 from server.devices.wire import Frame, TurnAnswer
 from tests.soaks.frames import frames
 from tests.soaks.promises import Progress, Promise, no_progress
@@ -46,6 +47,7 @@ async def attack(url: str, token: str, count: int, seed: int, on_progress: Progr
         source = frames(chance)
         while sent < count:
             address = url.replace("http", "ws", 1) + "/v1/device"
+            largest = 0
             headers = {"Authorization": f"Bearer {token}"}
             try:
                 async with connect(address, additional_headers=headers, compression=None, proxy=None) as connection:
@@ -61,21 +63,26 @@ async def attack(url: str, token: str, count: int, seed: int, on_progress: Progr
                             if not _sendable(frame):
                                 closed["unsendable"] += 1
                                 continue
+                            largest = max(largest, len(frame if isinstance(frame, bytes) else frame.encode()))
                             await connection.send(frame)
                             sent += 1
                             on_progress(min(sent, count), count)
                     finally:
                         await connection.close()
                         await draining
-                closed[str(connection.close_code)] += 1
+                closed[_code(connection.close_code or 1006, largest)] += 1
             except ConnectionClosed as error:
-                code = error.rcvd.code if error.rcvd is not None else 1006
-                closed[str(code)] += 1
+                closed[_code(error.rcvd.code if error.rcvd is not None else 1006, largest)] += 1
             except (OSError, InvalidMessage, TimeoutError) as error:
                 closed[type(error).__name__] += 1
 
     await asyncio.gather(*(attacker(number) for number in range(AT_ONCE)))
     return closed
+
+
+def _code(code: int, largest: int) -> str:
+    """What is much too large is not read to its end, and whoever still sends may see only that."""
+    return "too large" if code == 1006 and largest > 4 * MAX_FRAME_BYTES else str(code)
 
 
 async def _drain(connection: ClientConnection) -> None:
