@@ -156,7 +156,8 @@ class EmbeddingSettings(Section):
 
 
 LOCAL_MEMORIES = 5_000
-"""Above it the index kind `local` is slow, and the log, the status and the doctor recommend another."""
+"""Above it the log, the status and the doctor recommend another index kind than `local`, which reads every vector into
+memory at each start and rebuild, and takes no filter; it is not slow."""
 
 
 class MemorySettings(Section):

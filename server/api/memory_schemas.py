@@ -116,7 +116,7 @@ class MemoryEdit(BaseModel):
 class ForgottenInfo(BaseModel):
     forgotten: list[str] = Field(description="ids, older versions among them")
     blanked_turns: int = Field(description="exchanges whose words are gone")
-    still_found: list[str] = Field(description="what a search finds all the same; empty is how it must be")
+    still_found: list[str] = Field(description="what is not gone yet, and other memories and words that tell the same")
 
 
 class Parked(BaseModel):

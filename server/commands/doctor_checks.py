@@ -125,8 +125,9 @@ def check_memory(settings: Settings) -> Finding:
         return Finding("Memory", "info", "nothing remembered yet")
     detail = f"{count:,} memories, index kind {settings.memory.index_kind}"
     if settings.memory.index_kind == "local" and count > LOCAL_MEMORIES:
-        todo = f"Set memory.index_kind to edge, then: {own_command()} memory rebuild"
-        return Finding("Memory", "warn", f"{detail}, which is slow above {LOCAL_MEMORIES:,}", todo)
+        detail += f": above {LOCAL_MEMORIES:,} edge is recommended, local reads all vectors into memory at each start"
+        todo = f"Set memory.index_kind to edge, then / edge に設定してから: {own_command()} memory rebuild"
+        return Finding("Memory", "warn", f"{detail} / local は起動のたびに全部のベクトルをメモリーに読み込みます", todo)
     return Finding("Memory", "ok", detail)
 
 

@@ -187,7 +187,9 @@ def forget_memory(
         memories, turn = "memory" if count == 1 else "memories", "turn" if turns == 1 else "turns"
         terminal.say(f"{count} {memories} forgotten, the words of {turns} {turn} blanked. / 忘れました。")
         if not still_found:
-            terminal.say("Nothing finds it any more: looked by id, words and meaning.", style="green")
+            told = "Nothing finds it any more: looked by id, by names, numbers and words, and for vectors of those ids."
+            terminal.say(told, style="green")
+            terminal.say("もう見つかりません（ID、名前・数字・言葉、そのIDのベクトルを調べました）。", style="green")
     if still_found:
         show_still_found(still_found, others, terminal)
         return ExitCode.FAILED

@@ -143,9 +143,10 @@ def require_memory(settings: Settings) -> None:
     folder = settings.data_dir / WORLDS / settings.world
     if not (folder / SESSION_DATABASE).is_file():
         raise StackChanError(
-            f"There is no memory in {folder} yet.",
+            f"There is no memory in {folder} yet. / まだ記憶がありません。",
             code="memory_missing",
-            hint=f"Talk to the robot first ({own_command()} serve), or name another folder with --data-dir.",
+            hint=f"Talk to the robot first ({own_command()} serve), or name another folder with --data-dir. "
+            "/ 先にロボットと話すか、--data-dir で別のフォルダーを指定してください。",
         )
 
 

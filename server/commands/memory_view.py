@@ -198,8 +198,9 @@ def _recommendation(memories: Answer, index: Answer) -> str:
     if index.get("kind") != "local" or searchable <= LOCAL_MEMORIES:
         return ""
     return (
-        f"Above {LOCAL_MEMORIES:,} memories the index kind local is slow: set memory.index_kind to edge, "
-        f"then: {own_command()} memory rebuild"
+        f"Above {LOCAL_MEMORIES:,} memories edge is recommended: at each start and rebuild the index kind local reads "
+        f"all vectors into memory. / {LOCAL_MEMORIES:,}件を超えたら edge をおすすめします。local は起動と作り直しのたびに全部のベクトルを"
+        f"メモリーに読み込みます。 Set memory.index_kind to edge, then / 設定してから: {own_command()} memory rebuild"
     )
 
 

@@ -77,8 +77,8 @@ class IndexAccess:
             _log.error("the memory index could not be compared with the memories: %s", error.code)
         if index.backend == "local" and report.points > LOCAL_MEMORIES:
             _log.warning(
-                "%d memories are many for the index kind local: set memory.index_kind to edge, then run: "
-                "stackchan memory rebuild",
+                "%d memories are many for the index kind local, which reads all vectors into memory at each start and "
+                "rebuild: set memory.index_kind to edge, then run: stackchan memory rebuild",
                 report.points,
             )
         return True

@@ -53,7 +53,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was forgotten. `still_found`: what a search finds all the same; empty is how it must be."""
+    """What was forgotten. `still_found`: what is not gone yet, and other memories and words that tell the same."""
 
     reached: Forgetting
     still_found: tuple[str, ...]

@@ -38,7 +38,10 @@ SMALL_MODEL_LIMITS = ToolLimits(candidates=3, tokens=160, brief=True)
 
 
 def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
-    """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`, best first; `said`: words not yet in a memory."""
+    """`{"candidates": [...], "ambiguous": bool, "searched": {...}}`, best first; `said`: words not yet in a memory.
+
+    Brief: `ambiguous` only when it is so, `searched` only when something was `loosened`. `note`: nothing was found.
+    """
     candidates = bounded([candidate(one, limits) for one in result.candidates], limits)
     told: dict[str, Any] = {"candidates": candidates}
     ambiguous = result.ambiguous and len(candidates) > 1

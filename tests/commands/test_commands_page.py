@@ -12,8 +12,6 @@ import pytest
 import typer
 
 from server import cli as command_line
-from server.commands import memory_view
-from server.memory.index_access import LOCAL_MEMORIES
 from tests.commands.conftest import Cli
 
 pytestmark = pytest.mark.unit
@@ -58,7 +56,3 @@ def test_every_command_has_help_in_both_spellings(cli: Cli, name: str) -> None:
 def test_options_named_on_the_page_exist() -> None:
     known = {option for command in KNOWN.values() for one in command.params for option in one.opts}
     assert set(re.findall(r"`(--[a-z-]+)`", PAGE)) <= known
-
-
-def test_the_view_recommends_what_the_index_does() -> None:
-    assert memory_view.LOCAL_MEMORIES == LOCAL_MEMORIES

@@ -297,7 +297,7 @@ def memory_finding(data_dir: Path, memories: int | None, **memory: Any) -> Findi
         (None, {}, "info", "nothing remembered"),
         (2, {}, "ok", "2 memories"),
         (5_000, {}, "ok", "5,000"),
-        (5_001, {}, "warn", "slow above 5,000"),
+        (5_001, {}, "warn", "into memory at each start"),
         (5_001, {"index_kind": "edge"}, "ok", "edge"),
         (2, {"enabled": False}, "info", "turned off"),
     ],

@@ -243,7 +243,7 @@ def test_forgetting_tells_how_much_and_that_nothing_finds_it(cli: Cli, server: M
     done = cli("memory", "forget", PC_ID, "--yes")
     assert done.code == 0
     assert "2 memories forgotten, the words of 2 turns blanked." in done.out
-    assert "Nothing finds it any more" in done.out
+    assert "Nothing finds it any more: looked by id, by names, numbers and words, and for vectors" in done.out
     assert server.last("DELETE") == (f"/v1/memories/{PC_ID}", {"also_source": "true"})
     assert cli("memory", "forget", TEA_ID, "-y", "--keep-words").code == 0
     assert server.last("DELETE")[1] == {"also_source": "false"}

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from server.commands import memory_view
+from server.commands import doctor_checks, memory_view
 from server.commands.terminal import Terminal
+from server.config import Settings
+from server.memory.index.base import OpenReport
+from server.memory.index_access import IndexAccess
 from tests.commands.memory_server import PC_ID, STATUS, memory, said
 
 pytestmark = pytest.mark.unit
@@ -93,3 +101,41 @@ def test_searches_say_what_they_count() -> None:
     where, stream = terminal()
     memory_view.show_status(STATUS, where)
     assert "without forgotten turns / 忘れた会話は除く" in stream.getvalue()
+
+
+class AgreeingIndexer:
+    async def agrees_with(self, points: int) -> bool:
+        return True
+
+
+def stored(data_dir: Path, count: int) -> Settings:
+    folder = data_dir / "worlds" / "home"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "session.sqlite")) as db, db:
+        db.execute("CREATE TABLE recall_items (status TEXT)")
+        db.executemany("INSERT INTO recall_items VALUES (?)", [("active",)] * count)
+    return Settings(data_dir=data_dir)
+
+
+@pytest.mark.parametrize(("count", "recommended"), [(5_000, False), (5_001, True)])
+async def test_the_status_the_log_and_the_doctor_recommend_another_index_from_one_number_and_for_one_reason(
+    count: int, recommended: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    where, stream = terminal()
+    active = {"active": count - 3, "superseded": 3, "forgotten": 9}
+    memory_view.show_status({**STATUS, "memories": active, "index": {"kind": "local", "points": count}}, where)
+
+    async def open_index() -> OpenReport:
+        return OpenReport(points=count)
+
+    index: Any = SimpleNamespace(backend="local", open=open_index)
+    indexer: Any = AgreeingIndexer()
+    with caplog.at_level(logging.WARNING):
+        assert await IndexAccess(lambda: index, indexer, lambda _: None, tmp_path / "index").open()
+    finding = doctor_checks.check_memory(stored(tmp_path, count))
+    told = [stream.getvalue(), caplog.text, f"{finding.detail} {finding.todo}"]
+    assert ["memory.index_kind" in text for text in told] == [recommended] * 3
+    assert [" all vectors into memory" in text for text in told] == [recommended] * 3
+    shown_to_people = [told[0], told[2]]
+    assert ["全部のベクトルをメモリーに読み込みます" in text for text in shown_to_people] == [recommended] * 2
+    assert not any("slow" in text for text in told)
