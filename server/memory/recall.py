@@ -198,6 +198,8 @@ class Recall:
         }
         async with self._open_world() as db:
             named = query.about or await memory_lookup.speakers_named(db, query.text)
+            if len(named) > 1 and not query.about:
+                named = ()  # of several it tells nothing who is meant
             if ranges or named:
                 first = fusion.in_order(fusion.fused(signals, self._recipe), {})
                 rows = await memory_lookup.standing(db, first)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from server.errors import IndexLocked, IndexMismatch, NotFoundError
+from server.errors import EmbeddingError, IndexLocked, IndexMismatch, NotFoundError
 from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS
 from server.memory.index.factory import open_index
 from server.memory.owner import Wanted
@@ -366,3 +366,21 @@ async def test_a_search_is_offered_when_there_is_something_to_find_and_likelier_
         for words in ("元気？", "自転車はどこ？", "…", "ン", "How are you?", '"', "パソコソ"):
             assert await search.offer(home.asker(words)) == UNMENTIONED_LOG_ODDS, words
         assert await search.offer(replace(home.asker("パソコン"), persona="another")) is None
+
+
+async def test_a_model_of_meaning_that_fails_leaves_the_words_to_lean(home: Home) -> None:
+    async with home.open() as memory:
+        await home.remember_the_pc()
+        asked = memory._asked
+        asked._meant = 0.8  # as for a model whose cosines are known
+
+        class Broken(WordVectors):
+            async def embed_queries(self, texts: Any) -> Any:
+                raise EmbeddingError("gone")
+
+            embed_documents = embed_queries  # type: ignore[assignment]
+
+        asked._embedding = Broken()
+        search = memory.tools_for(capabilities(small=True))[0]
+        assert await search.offer(home.asker("富士通の値段は？")) == MENTIONED_LOG_ODDS
+        assert await search.offer(home.asker("元気？")) == UNMENTIONED_LOG_ODDS
