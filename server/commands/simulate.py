@@ -58,7 +58,9 @@ def simulate(options: SimulateOptions, terminal: Terminal) -> ExitCode:
         token = settings.token.get_secret_value()
     target = find_target(settings.data_dir, options.url, token)
     microphone = AudioFormat("opus" if options.opus else "pcm16", ASR_SAMPLE_RATE_HZ, 60)
-    plan = TalkPlan(target.url, target.token or "", sound, options.turns, microphone=microphone)
+    plan = TalkPlan(
+        target.url, target.token or "", sound, options.turns, microphone=microphone, certificate=target.certificate
+    )
     figures = [RobotFigures(f"simulated-{number + 1}") for number in range(options.robots)]
     terminal.note(
         f"{options.robots} robots say {len(sound) / ASR_SAMPLE_RATE_HZ:.1f} s of speech {options.turns} times. / "

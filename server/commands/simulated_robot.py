@@ -11,8 +11,9 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
@@ -21,6 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from server.audio.frames import FrameCutter
 from server.audio.resample import resample
 from server.audio.stream_intake import StreamIntake
+from server.commands.trust import trusting
 from server.devices.intake_limits import audio_ms
 from server.devices.native_client import decode_server, encode_device
 from server.devices.wire import (
@@ -91,6 +93,8 @@ class SimulatedRobot:
     acknowledges: bool = True
     keeps_sound: bool = False
     """Keep what was heard, for whoever wants to listen to it."""
+    certificate: str = ""
+    """File of the one that the server shows; empty: none, or one that is trusted anyway."""
     monotonic: Callable[[], float] = time.perf_counter
     hello: ServerHello | None = None
     got: list[tuple[float, ToDevice]] = field(default_factory=list)
@@ -120,9 +124,9 @@ class SimulatedRobot:
     async def connect(self) -> ServerHello:
         """Connect and wait for the server's hello. Raises `ConnectionError` when it is not given."""
         address = self.url.replace("http", "ws", 1).rstrip("/") + "/v1/device"
-        self._socket = await connect(
-            address, additional_headers={"Authorization": f"Bearer {self.token}"}, compression=None, proxy=None
-        )
+        trust: dict[str, Any] = {"ssl": trusting(Path(self.certificate))} if self.certificate else {}
+        headers = {"Authorization": f"Bearer {self.token}"}
+        self._socket = await connect(address, additional_headers=headers, compression=None, proxy=None, **trust)
         self.close_code = None
         self._reader = asyncio.create_task(self._read(self._socket), name=f"robot-{self.device_id}")
         label = self.hello.session_id if self.hello is not None else self.session_label

@@ -49,6 +49,8 @@ class TalkPlan:
     microphone: AudioFormat = MICROPHONE
     spread_seconds: float = 2.0
     """The robots begin one after another within so long."""
+    certificate: str = ""
+    """Of the server, as in `SimulatedRobot`."""
 
 
 def without_silence(sound: Samples) -> Samples:
@@ -90,7 +92,9 @@ async def talk_together(plan: TalkPlan, figures: Sequence[RobotFigures]) -> None
 
 async def _talk(plan: TalkPlan, figures: RobotFigures, delay_seconds: float) -> None:
     await asyncio.sleep(delay_seconds)
-    robot = SimulatedRobot(plan.url, plan.token, figures.device_id, microphone=plan.microphone)
+    robot = SimulatedRobot(
+        plan.url, plan.token, figures.device_id, microphone=plan.microphone, certificate=plan.certificate
+    )
     try:
         async with robot:
             await robot.listen("auto")

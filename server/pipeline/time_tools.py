@@ -54,6 +54,7 @@ CANCEL_TIMER = ToolSpec(
         "additionalProperties": False,
     },
 )
+TOOL_NAMES = (GET_TIME.name, SET_TIMER.name, LIST_TIMERS.name, CANCEL_TIMER.name)
 _SMALL = {
     "set": ToolSpec(SET_TIMER.name, "starts the timer that the user asks for", _NOTHING, math.inf, on_request=True),
     "list": ToolSpec(LIST_TIMERS.name, "which timers run", _NOTHING, math.inf, on_request=True),
