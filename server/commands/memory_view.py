@@ -199,8 +199,9 @@ def _recommendation(memories: Answer, index: Answer) -> str:
         return ""
     return (
         f"Above {LOCAL_MEMORIES:,} memories edge is recommended: at each start and rebuild the index kind local reads "
-        f"all vectors into memory. / {LOCAL_MEMORIES:,}件を超えたら edge をおすすめします。local は起動と作り直しのたびに全部のベクトルを"
-        f"メモリーに読み込みます。 Set memory.index_kind to edge, then / 設定してから: {own_command()} memory rebuild"
+        f"all vectors into memory. / {LOCAL_MEMORIES:,}件を超えたら edge をおすすめします。"
+        "local は起動と作り直しのたびに全部のベクトルをメモリーに読み込みます。 "
+        f"Set memory.index_kind to edge, then / edge に設定してから: {own_command()} memory rebuild"
     )
 
 

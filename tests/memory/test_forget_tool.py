@@ -190,3 +190,63 @@ async def test_what_shares_no_word_with_the_request_is_asked_about_first() -> No
     )
     assert (told["forgotten"], [one["memory_id"] for one in told["which"]]) == (0, [memory(1).memory_id])
     assert forget.asked == []
+
+
+@pytest.mark.parametrize(("turns_later", "known"), [(1, True), (50, True), (51, False)])
+async def test_what_was_asked_is_known_for_fifty_turns_of_all_devices(turns_later: int, known: bool) -> None:
+    forget = Forget()
+    tool = await asked_which(forget)
+    later = replace(answering("両方"), turn_id=FORGETTING.turn_id + turns_later)
+    assert (await tool.offer(later) is not None) is known
+    if known:
+        assert (await tool.run({"query": "両方"}, later))["forgotten"] == 2
+    else:
+        with pytest.raises(RequestError, match="did not ask"):
+            await tool.run({"query": "両方"}, later)
+    assert forget.asked == ([(PC.memory_id, OFFICE.memory_id)] if known else [])
+
+
+async def test_of_many_conversations_the_one_that_was_asked_first_is_asked_again() -> None:
+    forget = Forget()
+    tool = ForgetMemory(Search(result(PC, OFFICE)), forget)
+    for number in range(65):
+        await tool.run({"query": "パソコン"}, replace(FORGETTING, session_id=f"session-{number}"))
+    known = [await tool.offer(replace(answering("both"), session_id=f"session-{n}")) is not None for n in range(65)]
+    assert known == [False, *[True] * 64]
+    # Asked once more, it is the newest.
+    await tool.run({"query": "パソコン"}, replace(FORGETTING, session_id="session-1"))
+    await tool.run({"query": "パソコン"}, replace(FORGETTING, session_id="session-65"))
+    assert await tool.offer(replace(answering("both"), session_id="session-1")) is not None
+    assert await tool.offer(replace(answering("both"), session_id="session-2")) is None
+
+
+@pytest.mark.parametrize(
+    ("request_words", "query", "summaries", "unnamed", "answer"),
+    [
+        (
+            "パソコンのことは忘れて",
+            "パソコン",
+            [f"{whose}のパソコンが壊れた。" for whose in ("会社", "学校", "書斎", "居間", "倉庫", "別荘", "工場")],
+            "猫のミケが注射を打った。",
+            "全部",
+        ),
+        (
+            "Forget about the computer.",
+            "computer",
+            [f"The {which} computer broke." for which in ("red", "old", "black", "green", "new", "white", "slow")],
+            "The cat got her shots.",
+            "All of them.",
+        ),
+    ],
+)
+async def test_all_of_them_is_also_what_was_named_and_did_not_fit(
+    request_words: str, query: str, summaries: list[str], unnamed: str, answer: str
+) -> None:
+    forget = Forget()
+    named = [memory(at, text, topic="", entities=()) for at, text in enumerate(summaries, start=1)]
+    other = memory(9, unnamed, topic="", entities=())
+    tool = ForgetMemory(Search(result(*named, other)), forget)
+    told = await tool.run({"query": query}, replace(FORGETTING, words=request_words))
+    assert (len(told["which"]), told["more"], forget.asked) == (5, 2, [])
+    assert (await tool.run({"query": answer}, answering(answer)))["forgotten"] == 7
+    assert [set(one) for one in forget.asked] == [{one.memory_id for one in named}]

@@ -144,6 +144,26 @@ async def test_exact_words_of_a_source_turn_bring_up_its_memory(house: House) ->
     assert (await house.found("ハコブネ電機"))[0] == "中古ノートを買った。"
 
 
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [("ハコブネ電機で四万九千八百円だった", "ハコブネ電機"), ("It came from Harbor Street", "Harbor Street")],
+)
+async def test_days_and_type_hold_for_what_only_the_words_of_its_source_find(
+    house: House, said: str, asks: str
+) -> None:
+    at = NOW - dt.timedelta(days=40)
+    await exchange(house.databases, 2, said)
+    await house.remember(1, "中古ノートを買った。", topic="買い物", source_turn_ids=(20,), occurred_at=at)
+    await house.remember(2, "散歩が好き。", topic="散歩", entities=("公園",), memory_type="preference")
+    day = at.astimezone(TOKYO).date()
+    within = {"date_from": day, "date_to": day}
+    assert await house.found(asks, **within) == ["中古ノートを買った。"]
+    assert await house.found(asks, date_from=day + dt.timedelta(days=1)) == ["散歩が好き。"]
+    assert (await house.found(asks, memory_type="episode"))[0] == "中古ノートを買った。"
+    assert await house.found(asks, memory_type="preference") == ["散歩が好き。"]
+    assert await house.found(asks, **within, memory_type="episode", entities=("富士通",)) == ["中古ノートを買った。"]
+
+
 async def test_what_was_said_a_minute_ago_is_found_before_it_is_a_memory(house: House) -> None:
     session = await exchange(house.databases, 2, "鍵は青い缶の中")
     result = await house.recall.search(asked("青い缶"))
