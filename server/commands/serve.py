@@ -28,6 +28,7 @@ from server.errors import StackChanError
 
 if TYPE_CHECKING:
     from server.commands.certificate import Identity
+    from server.commands.web_server import Shown
 
 _log = logging.getLogger(__name__)
 
@@ -100,9 +101,10 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
 
         port: int = listener.getsockname()[1]
         identity = identity_of(settings, datetime.now(UTC))
-        certificate, key = (identity.certificate, identity.key) if identity is not None else (None, None)
         url = http_url(reachable_host(settings.host), port, tls=identity is not None)
-        app = create_app(settings, persona, engines, url=url, certificate=certificate)
+        app = create_app(
+            settings, persona, engines, url=url, certificate=identity.certificate if identity is not None else None
+        )
     start_view = StartView(terminal)
     app.state.readiness.listeners.append(start_view)
 
@@ -127,14 +129,25 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
                 app.state.readiness,
                 on_ready=on_ready,
                 on_stopping=on_stopping,
-                certificate=certificate,
-                key=key,
+                shown=_shown(settings, identity),
             ),
         )
     finally:
         start_view.close()
     if error is not None:
         raise error
+
+
+def _shown(settings: Settings, identity: Identity | None) -> Shown | None:
+    if identity is None:
+        return None
+    from server.commands.certificate import identity_of
+    from server.commands.web_server import Shown
+
+    def renew() -> None:
+        identity_of(settings, datetime.now(UTC))
+
+    return Shown(identity.certificate, identity.key, renew)
 
 
 @contextlib.contextmanager

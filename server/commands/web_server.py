@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +25,8 @@ from server.api.problems import problem
 from server.devices.live_endpoint import LIVE_PATH
 from server.devices.message_fields import MAX_FRAME_BYTES
 from server.errors import RequestError, StackChanError
+
+_log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10
 """How long requests in progress may go on after a stop signal."""
@@ -103,6 +108,30 @@ class StartView(Protocol):
     async def wait(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The certificate of a server that speaks HTTPS. `renew`: has its files renewed where that is due; may take long.
+
+    The files are read again every `check_seconds`: a server may run for longer than they are good.
+    """
+
+    certificate: Path
+    key: Path
+    renew: Callable[[], object]
+    check_seconds: float = 86_400.0
+
+    async def keep_fresh(self, context: Callable[[], ssl.SSLContext | None]) -> None:
+        """For ever. `context`: the server's, when there is one; new connections see what it has read last."""
+        while True:
+            await asyncio.sleep(self.check_seconds)
+            try:
+                await asyncio.to_thread(self.renew)
+                if (there := context()) is not None:
+                    there.load_cert_chain(self.certificate, self.key)
+            except (StackChanError, OSError) as error:  # an ssl.SSLError is one
+                _log.error("the certificate could not be read again: %s", type(error).__name__)
+
+
 class WebServer(uvicorn.Server):
     """Tells the connected devices that it stops before uvicorn cuts them off."""
 
@@ -145,15 +174,14 @@ async def run_app(
     *,
     on_ready: Callable[[], None],
     on_stopping: Callable[[bool], None],
-    certificate: Path | None = None,
-    key: Path | None = None,
+    shown: Shown | None = None,
 ) -> StackChanError | None:
     """Serve `app` on a bound socket until SIGINT or SIGTERM, or until its start has failed: then the reason.
 
     The first signal lets turns in progress end, for a few seconds, or after SIGINT half a second, since a person waits
     then (`on_stopping` is told which); the second one does not; from the third on signals act as usual.
     """
-    server = WebServer(web_config(app, certificate, key))
+    server = WebServer(web_config(app, *((shown.certificate, shown.key) if shown is not None else ())))
     loop = asyncio.get_running_loop()
 
     def stop(hurry: bool) -> None:
@@ -177,10 +205,13 @@ async def run_app(
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number == signal.SIGINT)
     watcher = asyncio.create_task(watch_start())
+    fresh = None if shown is None else asyncio.create_task(shown.keep_fresh(lambda: server.config.ssl))
     try:
         await server.serve(sockets=[listener])
         return watcher.result() if watcher.done() else None
     finally:
         watcher.cancel()
+        if fresh is not None:
+            fresh.cancel()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import datetime as dt
 import hashlib
 import json
 import socket
@@ -17,16 +19,19 @@ import httpx2
 import pytest
 from websockets.sync.client import connect
 
+from server.commands.certificate import local_identity
 from server.commands.client import ServerClient, find_target
 from server.commands.doctor_checks import _check_running
 from server.commands.failures import NoServerError
 from server.commands.trust import trusting
-from server.errors import ConfigError
+from server.commands.web_server import Shown
+from server.errors import ConfigError, StorageError
 from server.run_file import read_run_file
 from tests.commands.serve_process import ServeProcess
 
 pytestmark = pytest.mark.integration
 
+NAMES = ("localhost", "127.0.0.1")
 HELLO = {
     "type": "hello",
     "protocol": 1,
@@ -130,6 +135,39 @@ def test_another_server_with_that_address_is_not_believed(tmp_path: Path) -> Non
                 assert client.get(f"{serve_run(tmp_path / 'a')['url']}/healthz").status_code == 200
                 with pytest.raises(httpx2.ConnectError, match=r"(?i)certificate"):
                     client.get(f"{serve_run(tmp_path / 'b')['url']}/healthz")
+
+
+async def test_a_server_that_runs_for_a_year_shows_the_renewed_one(tmp_path: Path) -> None:
+    now = dt.datetime.now(dt.UTC)
+    old = local_identity(tmp_path, NAMES, now - dt.timedelta(days=200))
+    later, renewals = now + dt.timedelta(days=300), 0
+
+    def renew() -> None:
+        nonlocal renewals
+        renewals += 1
+        if renewals == 1:
+            raise StorageError("the disk is full")
+        local_identity(tmp_path, NAMES, later)
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(old.certificate, old.key)
+    keeping = asyncio.create_task(Shown(old.certificate, old.key, renew, 0.02).keep_fresh(lambda: context))
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+
+    def seen() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", port))
+
+    first = old.certificate.read_text()
+    assert await asyncio.to_thread(seen) == first
+    for _ in range(200):
+        await asyncio.sleep(0.02)
+        if renewals > 2:
+            break
+    assert await asyncio.to_thread(seen) == old.certificate.read_text() != first
+    keeping.cancel()
+    server.close()
+    await server.wait_closed()
 
 
 def test_a_key_that_does_not_fit_ends_the_start_with_a_reason(tmp_path: Path) -> None:
