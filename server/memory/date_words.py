@@ -10,8 +10,11 @@ DAY_WORDS = {
     **dict.fromkeys(("this morning", "this afternoon", "this evening"), 0),
     **dict.fromkeys(("昨日", "きのう", "昨夜", "昨晩", "ゆうべ", "yesterday", "last night"), -1),
     **dict.fromkeys(("一昨日", "おととい", "おとつい", "the day before yesterday"), -2),
+    **dict.fromkeys(("一昨々日", "さきおととい"), -3),
     **dict.fromkeys(("明日", "あした", "tomorrow"), 1),
     **dict.fromkeys(("明後日", "あさって", "the day after tomorrow"), 2),
+    **dict.fromkeys(("明々後日", "明明後日", "しあさって"), 3),
+    **dict.fromkeys(("やのあさって",), 4),
 }
 """Days from the day of asking."""
 

@@ -30,7 +30,16 @@ _PARTS_SAID = {
     **{"last night": "night", "今朝": "朝", "今夜": "夜", "今晩": "夜", "昨夜": "夜", "昨晩": "夜", "ゆうべ": "夜"},
 }
 _ON_A_WEEKDAY = re.compile(r"on\s+\w+day$", re.IGNORECASE)
-_AFTER_A_DAY = re.compile(r"[のにはもがをで、。,.)\]]|から|まで|以|ごろ|頃|$")
+_AFTER_A_DAY = re.compile(
+    r"[のにはもがをで、。,.!?)\]」]|から|まで|以|ごろ|頃|だ(?!い)|じゃ|って|らしい|か(?:な|も|[。、]|$)|な[のんら]"
+    r"|[よねと](?=[。!、よね]|$)|[とや](?=[一-龯])|$"
+)
+_EVERY_YEAR = re.compile(
+    r"毎[年月週]|例年|年に一[度回]|誕生日|誕生会|生まれ|記念日|命日|\b(?:every|each|annual(?:ly)?|yearly|birthdays?"
+    r"|anniversar(?:y|ies)|born)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[。!?]|[.](?!\d)")
 _PREPOSITION = re.compile(r"\b(?:on|in|at|since|until|by|from|of|for|before|after|during)\s*$", re.IGNORECASE)
 
 
@@ -132,9 +141,19 @@ def _may_be_ahead(text: str, said: str, days: DateRange, said_on: dt.date) -> bo
     if _ON_A_WEEKDAY.match(said):
         # The concert is on Friday: only what has been was last Friday.
         return not PAST.search(text) or COMING.search(text) is not None
-    # Bare, a season is every year's: 春は混む.
+    # Bare, a season is every year's: 春は混む. So is a birthday.
     season = said.strip() in SEASONS
+    if _COMES_AGAIN.search(said) is not None and _EVERY_YEAR.search(_sentence_of(text, said)):
+        return True
     return season or (_COMES_AGAIN.search(said) is not None and said_on - days.first > _HALF_A_YEAR)
+
+
+def _sentence_of(text: str, words: str) -> str:
+    """The sentence of `text` that `words` stand in first."""
+    place = text.find(words)
+    begins = [match.end() for match in _SENTENCE_END.finditer(text, 0, max(place, 0))]
+    ends = _SENTENCE_END.search(text, place + len(words)) if place >= 0 else None
+    return text[begins[-1] if begins else 0 : ends.start() if ends else len(text)]
 
 
 def _one_day(day: dt.date, japanese: bool) -> str:

@@ -138,3 +138,72 @@ def test_the_day_meant_by_weeks_ago_is_one_that_was_said() -> None:
     said = [Said("I went a week ago", MONDAY)]
     assert not check("", "They went about November 23, 2026.", (), said)
     assert check("", "They went about November 22, 2026.", (), said).dates
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("しあさって会議がある", "2026年12月3日に会議がある"),
+        ("やのあさって帰る", "2026年12月4日に帰る"),
+        ("明々後日は休み", "2026年12月3日は休み"),
+        ("あさって会議がある", "2026年12月2日に会議がある"),
+        ("さきおととい買った", "2026年11月27日に買った"),
+        ("一昨々日の夜に会った", "2026年11月27日の夜に会った"),
+    ],
+)
+def test_days_further_off_have_names_too(text: str, expected: str) -> None:
+    assert lasting(text, MONDAY, "ja") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("歯医者は明後日だよ", "歯医者は2026年12月2日だよ"),
+        ("歯医者は明日だね", "歯医者は2026年12月1日だね"),
+        ("試験は明日です。", "試験は2026年12月1日です。"),
+        ("会議は昨日じゃない", "会議は2026年11月29日じゃない"),
+        ("試験は明日って聞いた", "試験は2026年12月1日って聞いた"),
+        ("歯医者は明日!", "歯医者は2026年12月1日!"),
+        ("歯医者は明日よ", "歯医者は2026年12月1日よ"),
+        ("昨日と今日は雨", "2026年11月29日と2026年11月30日は雨"),
+        ("昨日だいこんを買った", "2026年11月29日にだいこんを買った"),
+        ("昨日よかった", "2026年11月29日によかった"),
+    ],
+)
+def test_no_particle_is_put_before_one(text: str, expected: str) -> None:
+    assert lasting(text, MONDAY, "ja") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "毎年八月十五日にお墓参りに行く",
+        "誕生日は六月九日だよ",
+        "姉の誕生日は11月3日",
+        "私は五月三日に生まれた",
+        "結婚記念日は十月十日です",
+        "祖父の命日は十一月二日",
+        "My birthday is on June 9.",
+        "Every year on August 15 we visit the grave.",
+        "Our anniversary is on October 10.",
+        "I was born on November 3.",
+    ],
+)
+def test_what_comes_every_year_gets_no_year(text: str) -> None:
+    assert lasting(text, MONDAY, "ja" if not text.isascii() else "en") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("誕生日は六月九日だ。11月3日に時計を買った", "誕生日は六月九日だ。2026年11月3日に時計を買った"),
+        ("昨日は誕生日だった", "2026年11月29日は誕生日だった"),
+        (
+            "Ann's birthday is on November 3. We met on November 4.",
+            "Ann's birthday is on November 3. We met on November 4, 2026.",
+        ),
+        ("My birthday party was yesterday.", "My birthday party was on November 29, 2026."),
+    ],
+)
+def test_beside_a_birthday_other_days_get_theirs(text: str, expected: str) -> None:
+    assert lasting(text, MONDAY, "ja" if not text.isascii() else "en") == expected
