@@ -1,4 +1,4 @@
-"""The bias between calling a tool and answering: one token, only where tools are offered."""
+"""The bias between calling a tool and answering: on one token, where the first key is chosen, and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import ModuleType, SimpleNamespace
@@ -15,6 +15,7 @@ import pytest
 
 from server.engines.base import LlmMessage, LlmRequest, LlmToolCall, ToolSpec
 from server.engines.llm.xllama import XllamaLlm
+from server.errors import LlmError
 
 pytestmark = pytest.mark.integration
 
@@ -46,8 +47,8 @@ class TokenizeHandler(BaseHTTPRequestHandler):
         pass
 
 
-async def bodies(monkeypatch, tmp_path, tokens, bias, *requests):
-    """What an engine with this bias and tokenizer asks of the library."""
+async def bodies(monkeypatch, tmp_path, tokens, bias, *requests, key="emotion"):
+    """What an engine with this bias and tokenizer asks of the library, whose model writes this first key."""
     seen = []
 
     class CommonParams(SimpleNamespace):
@@ -67,6 +68,8 @@ async def bodies(monkeypatch, tmp_path, tokens, bias, *requests):
 
         def handle_chat_completions(self, body, callback):
             seen.append(body)
+            callback({"choices": [{"delta": {"content": f'{{"{key}'}}]})
+            callback({"choices": [{"delta": {"content": '":"'}}]})
 
     with Tokenizer(tokens) as listener:
         Server.listening_address = f"http://127.0.0.1:{listener.server_port}"
@@ -82,7 +85,8 @@ async def bodies(monkeypatch, tmp_path, tokens, bias, *requests):
             await llm.start()
             for request in requests:
                 async with aclosing(llm.generate(request)) as deltas:
-                    assert [delta async for delta in deltas]
+                    with suppress(LlmError):  # a call that is not whole
+                        assert [delta async for delta in deltas]
         finally:
             await llm.close()
             listener.shutdown()
@@ -96,9 +100,25 @@ WITHOUT = LlmRequest(WORDS, ANSWER)
 
 async def test_the_bias_is_on_the_token_that_begins_a_call(monkeypatch, tmp_path):
     tokens = {'{"': [11], '{"tool': [11, 14172]}
-    with_tools, without = await bodies(monkeypatch, tmp_path, tokens, 1.25, WITH_TOOLS, WITHOUT)
-    assert with_tools["logit_bias"] == [[14172, 1.25]]
+    choice, answer, without = await bodies(monkeypatch, tmp_path, tokens, 1.25, WITH_TOOLS, WITHOUT)
+    assert choice["logit_bias"] == [[14172, 1.25]]
+    assert choice["max_tokens"] <= 4
+    assert "search_memory" in choice["grammar"]
+    assert "reply" in choice["grammar"]
     assert "logit_bias" not in without
+    assert answer["messages"] == choice["messages"]
+
+
+@pytest.mark.parametrize(("key", "possible"), [("emotion", ["reply"]), ("tool", ["search_memory"])])
+@pytest.mark.parametrize("bias", [1.25, 15.25])
+async def test_what_was_chosen_is_written_without_a_bias(monkeypatch, tmp_path, key, possible, bias):
+    """It holds for a whole completion: a large one makes a query of nothing but "tool"."""
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    choice, written = await bodies(monkeypatch, tmp_path, tokens, bias, WITH_TOOLS, key=key)
+    assert choice["logit_bias"] == [[14172, bias]]
+    assert "logit_bias" not in written
+    assert [name for name in ("reply", "search_memory") if name in written["grammar"]] == possible
+    assert written["max_tokens"] == WITH_TOOLS.max_tokens
 
 
 @pytest.mark.parametrize("tokens", [{'{"': [11], '{"tool': [12]}, {'{"': [11], '{"tool': [11, 7, 8]}])
@@ -123,10 +143,8 @@ async def test_a_tools_prior_is_added_and_what_a_tool_gave_is_judged_without_the
         LlmRequest(after, ANSWER, (likely,)),
         LlmRequest(after, ANSWER, (SEARCH,)),
     ]
-    with_prior, after_a_result, without_prior = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
-    assert with_prior["logit_bias"] == [[14172, 3.75]]
-    assert after_a_result["logit_bias"] == [[14172, 2.5]]
-    assert "logit_bias" not in without_prior
+    asked = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
+    assert [body.get("logit_bias") for body in asked] == [[[14172, 3.75]], None, [[14172, 2.5]], None, None]
 
 
 async def test_a_tool_that_must_be_called_leaves_no_answer_and_no_bias(monkeypatch, tmp_path):
@@ -151,7 +169,7 @@ async def test_after_earlier_answers_the_bias_grows_and_then_stays(monkeypatch, 
     tokens = {'{"': [11], '{"tool': [11, 14172]}
     requests = [replace(WITH_TOOLS, answered=answered) for answered in (0, 1, 2, 12)]
     asked = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
-    first, second, third, late = (body["logit_bias"][0][1] for body in asked)
+    first, second, third, late = (body["logit_bias"][0][1] for body in asked[::2])
     assert first == 1.25 < second < third == late
 
 

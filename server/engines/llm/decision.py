@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
@@ -72,6 +73,17 @@ def bias_of_calls(request: LlmRequest, usual: float, after_answers: Sequence[flo
     elif request.answered and after_answers:
         usual += after_answers[min(request.answered, len(after_answers)) - 1]
     return usual + max(tool.prior for tool in request.tools)
+
+
+def begins_a_call(text: str) -> bool:
+    """Whether the beginning of an output is that of a call."""
+    return text.lstrip().startswith(f'{{"{TOOL_KEY}"')
+
+
+def settled(request: LlmRequest, *, calls: bool) -> LlmRequest:
+    """`request` once it is chosen whether a tool is called: with nothing left to choose but which, or none."""
+    tools = tuple(replace(tool, prior=math.inf) for tool in request.tools) if calls else ()
+    return replace(request, tools=tools)
 
 
 def answers_a_tool(request: LlmRequest) -> bool:

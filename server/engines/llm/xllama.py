@@ -11,7 +11,6 @@ callback is lost; errors arrive as a chunk `{"error": {...}}`; an HTTP listener 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import http.client
 import json
 import logging
@@ -21,6 +20,7 @@ import threading
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,11 +29,14 @@ from server.engines.llm.decision import (
     TOOL_KEY,
     DecisionReader,
     answers_a_tool,
+    begins_a_call,
     bias_of_calls,
     decision_schema,
+    settled,
     whole_characters,
     written_messages,
 )
+from server.engines.llm.prefix_files import can_write, keep_newest, prefix_name
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -59,7 +62,8 @@ _AFTER_ANSWERS = (3.25, 6.0)
 Of 30 questions after four exchanges none was searched for without it, 26 were with it; of 30 others 3."""
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
-_PREFIX_FILES = 6
+_KEY_TOKENS = 4
+"""Enough for the first key of a call."""
 
 
 class _Ended:
@@ -133,6 +137,8 @@ class XllamaLlm:
 
         Raises `LlmError`: `llm_context_overflow` when prompt and answer do not fit, else `llm_failed`.
         """
+        if self._bias(request):
+            request = settled(request, calls=await self._calls(request))
         reader = DecisionReader([tool.name for tool in request.tools])
         finish_reason: Literal["stop", "length"] = "stop"
         usage: Mapping[str, Any] = {}
@@ -177,7 +183,7 @@ class XllamaLlm:
         part = path.with_suffix(f".{os.getpid()}.part")
         if await self._prefix_file("save", part.name):
             part.replace(path)  # a file that was cut while being written is never loaded
-            await self._thread.call(_keep_newest, self._prefix_dir)
+            await self._thread.call(keep_newest, self._prefix_dir)
 
     async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
         """Read the beginning of a prompt into the cache. Raises `LlmError`."""
@@ -196,20 +202,9 @@ class XllamaLlm:
         return True
 
     def _fingerprint(self, messages: Sequence[LlmMessage]) -> str:
-        """16 hexadecimal digits that change with the library, the model file, the window and the prefix."""
-        import xllamacpp
-
-        file = self._model_path.stat()
-        parts = [
-            xllamacpp.__version__,
-            self._model_path.name,
-            file.st_size,
-            file.st_mtime_ns,
-            self.capabilities.context_tokens,
-            _FLASH_ATTENTION_OFF,  # changes how values are stored
-            written_messages(messages),
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        # Flash attention changes how values are stored.
+        facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
+        return prefix_name(self._model_path, facts, written_messages(messages))
 
     # --- on the model's thread ---
 
@@ -231,7 +226,7 @@ class XllamaLlm:
         params.ui = False
         params.n_threads_http = 2
         params.verbosity = _CHATTY if log.isEnabledFor(logging.DEBUG) else _SILENT
-        if self._prefix_dir is not None and _can_write(self._prefix_dir):
+        if self._prefix_dir is not None and can_write(self._prefix_dir):
             params.slot_save_path = f"{self._prefix_dir}{os.sep}"
         try:
             self._server = xllamacpp.Server(params)
@@ -283,11 +278,24 @@ class XllamaLlm:
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
-        bias = bias_of_calls(request, self._tool_bias, _AFTER_ANSWERS if self._tool_bias else ())
-        if bias and self._tool_token is not None:
-            # Words of a reply begin with a space, so the bare token hardly stands anywhere but at the first key.
-            body["logit_bias"] = [[self._tool_token, bias]]
         return body
+
+    def _bias(self, request: LlmRequest) -> float:
+        if self._tool_token is None:
+            return 0.0
+        return bias_of_calls(request, self._tool_bias, _AFTER_ANSWERS if self._tool_bias else ())
+
+    async def _calls(self, request: LlmRequest) -> bool:
+        """Whether the model begins a call, with the bias. A completion of its own, of the first key: a bias holds for
+        a whole completion, and in the words of a call a large one writes nothing but "tool".
+        """
+        body = self._completion_body(request)
+        body |= {"max_tokens": _KEY_TOKENS, "logit_bias": [[self._tool_token, self._bias(request)]]}
+        text = ""
+        async with aclosing(self._chunks(body)) as chunks:
+            async for chunk in chunks:
+                text += "".join(choice.get("delta", {}).get("content") or "" for choice in chunk.get("choices", ()))
+        return begins_a_call(text)
 
     async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[Mapping[str, Any], None]:
         """The chunks of one request; closing the iterator stops it at its next token or prompt batch."""
@@ -330,23 +338,6 @@ def _chat_body(messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, 
         "return_progress": True,
         "cache_prompt": True,
     }
-
-
-def _can_write(folder: Path) -> bool:
-    """Whether the prompt cache can be kept; a read-only model folder costs time at each start, nothing else."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        log.warning("the prompt cache is not kept: %s", error)
-        return False
-    return os.access(folder, os.W_OK)
-
-
-def _keep_newest(folder: Path) -> None:
-    """Each persona, model and window leaves a file of tens of megabytes; the last few are enough."""
-    files = sorted(folder.glob("*.kv"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[_PREFIX_FILES:]:
-        file.unlink(missing_ok=True)
 
 
 def _complete(server: Any, body: dict[str, Any], post: Any, stop: threading.Event) -> None:
