@@ -3,14 +3,16 @@
 
 import { Conversation } from "./conversation.js";
 import { Face } from "./face.js";
+import { holdToTalk } from "./hold.js";
+import { fileLevels } from "./levels.js";
 import { Log } from "./log.js";
 import { Microphone } from "./microphone.js";
+import { Mouth } from "./mouth.js";
 import { $, Problem, clearProblem, say, sayNothing, showLanguage, showProblem } from "./page.js";
 import { WIRE_RATE_HZ } from "./protocol.js";
 import { toWav } from "./recording.js";
 import { askToken, call, getToken, me, newConversation, showServer, takeTokenFromAddress, watchServer } from "./server.js";
 import { Speaker } from "./speaker.js";
-import { fileLevels } from "./levels.js";
 import { getLanguage, text } from "./text.js";
 
 const SHORT_PRESS_MS = 400;
@@ -57,20 +59,10 @@ function showState() {
   $("mute-microphone").hidden = !(mode === "realtime" || conversation.microphone.muted);
 }
 
-let following = false;
-// The mouth moves with the sound that is heard now.
-function followMouth() {
-  if (following) return;
-  following = true;
-  const follow = () => {
-    const isPlaying = speaker.playing !== null && !speaker.isDry;
-    const level = spoken?.name === speaker.playing ? spoken?.levels[Math.floor(speaker.heardMs / spoken.stepMs)] ?? 0 : conversation.level;
-    face.setMouth(isPlaying && !face.calm.matches ? level : 0);
-    if (isPlaying) requestAnimationFrame(follow);
-    else following = false;
-  };
-  requestAnimationFrame(follow);
-}
+const mouth = new Mouth((level) => face.setMouth(face.calm.matches ? 0 : level), () => {
+  if (speaker.playing === null || speaker.isDry) return null;
+  return spoken?.name === speaker.playing ? spoken.levels[Math.floor(speaker.heardMs / spoken.stepMs)] ?? 0 : conversation.level;
+});
 
 function interrupt(reason) {
   if (conversation.interrupt(reason)) sayNothing($("caption"));
@@ -136,7 +128,6 @@ const live = {
     answer ??= startAnswer();
     answer.turnId = conversation.turnId;
     spoken = null;
-    followMouth();
     showState();
   },
   sentence(words) {
@@ -224,32 +215,13 @@ function release(end) {
   live.released();
 }
 
-const isPressKey = (event) => event.key === " " || event.key === "Enter";
-const isControl = (node) => node.closest("input, textarea, select, button, summary, a, dialog, [contenteditable]");
-$("record").addEventListener("pointerdown", (event) => { if (event.button === 0) { $("record").setPointerCapture(event.pointerId); press(); } });
-$("record").addEventListener("pointerup", () => release(false));
-$("record").addEventListener("pointercancel", () => release(false));
-$("record").addEventListener("contextmenu", (event) => event.preventDefault());
-$("record").addEventListener("keydown", (event) => { if (isPressKey(event)) { event.preventDefault(); if (!event.repeat) press(); } });
-$("record").addEventListener("keyup", (event) => { if (isPressKey(event)) { event.preventDefault(); release(false); } });
-// A click without a pointer or a key comes from a screen reader.
-$("record").addEventListener("click", (event) => { if (event.detail === 0 && !event.pointerType) press(); });
-
+holdToTalk($("record"), press, release);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !$("token-dialog").open) {
-    if (conversation.holding) {
-      conversation.release(false);
-      live.released();
-    } else {
-      interrupt("button");
-    }
-  } else if (event.key === " " && !event.ctrlKey && !event.altKey && !event.metaKey && !isControl(event.target)) {
-    event.preventDefault(); // the page would scroll
-    if (!event.repeat) press();
-  }
+  if (event.key !== "Escape" || $("token-dialog").open) return;
+  if (!conversation.holding) return interrupt("button");
+  conversation.release(false);
+  live.released();
 });
-document.addEventListener("keyup", (event) => { if (event.key === " " && !isControl(event.target)) release(false); });
-window.addEventListener("blur", () => release(false));
 
 $("open").addEventListener("click", async () => {
   if ($("open").getAttribute("aria-disabled") === "true") return;
@@ -325,7 +297,6 @@ async function play(url) {
     speaker.begin("file");
     spoken = { name: "file", levels, stepMs };
     speaker.add(samples);
-    followMouth();
     showState();
   } catch (problem) {
     showProblem(problem instanceof Problem ? problem : new Problem("no_voice"));
@@ -376,6 +347,7 @@ const speaker = new Speaker({
     conversation.tick();
     showState();
     if (speaker.playing === null || speaker.isDry) sayNothing($("caption"));
+    else mouth.follow();
   },
 });
 const log = new Log({
