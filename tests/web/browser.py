@@ -48,6 +48,19 @@ for (let start = 0; start < bytes.length; start += 8192) {
 return [pieces.map(([at]) => at), window.heard.context?.sampleRate ?? 0, btoa(text)];
 """
 
+_WATCH = """
+window.seen = { captions: [], doing: [], states: [], mouths: [], links: [] };
+const watch = (css, what, options, value) => {
+  const node = document.querySelector(css);
+  new MutationObserver(() => seen[what].push(value(node))).observe(node, options);
+};
+watch("#caption", "captions", { childList: true }, (node) => node.textContent);
+watch("#state", "states", { childList: true }, (node) => node.textContent);
+watch("#face", "doing", { attributeFilter: ["data-doing"] }, (node) => node.dataset.doing);
+watch("#server", "links", { childList: true }, (node) => node.textContent);
+watch(".mouth", "mouths", { attributeFilter: ["d"] }, (node) => node.getAttribute("d"));
+"""
+
 
 @contextmanager
 def chromium(profile: Path, *flags: str) -> Iterator[Any]:
@@ -150,6 +163,12 @@ def mouse(page: Any, kind: str, node: Any) -> None:
 def doing(page: Any) -> str:
     """What the robot's light says it does."""
     return str(page.execute_script("return document.querySelector('#face').dataset.doing"))
+
+
+def watch(page: Any) -> Callable[[], dict[str, list[str]]]:
+    """Note from now on what may be shown for a moment only; call the result for it."""
+    page.execute_script(_WATCH)
+    return lambda: dict(page.execute_script("return seen"))
 
 
 def audio_clock(page: Any) -> float:

@@ -24,6 +24,7 @@ from tests.web.browser import (
     problem_text,
     say,
     wait_for,
+    watch,
     words,
 )
 
@@ -204,21 +205,11 @@ def test_a_voice_is_played_whole_with_captions_mouth_and_acknowledgements(
 ) -> None:
     page = unlocked(open_page())
     live = connected(server)
-    page.execute_script(
-        "window.mouths = new Set(); new MutationObserver(([m]) => mouths.add(m.target.getAttribute('d')))"
-        ".observe(document.querySelector('.mouth'), {attributeFilter: ['d']})"
-    )
+    seen = watch(page)
     live.say(type="transcript", text="元気？", final=True)
     live.say(type="face", emotion="surprised")
     live.say(type="action", id="tilt")
     speak(live, 7, 2400, "うん、", "元気だよ。")
-    wait_for(lambda: find(page, "#caption").text == "うん、")
-    assert words(page, ".mine .words") == ["元気？"]
-    assert doing(page) == "speaking"
-    assert find(page, "#face").get_attribute("data-emotion") == "surprised"
-    assert page.execute_script("return document.querySelector('.head').getAnimations().length") == 1
-    assert find(page, "#state").text == "Speaking …"
-    wait_for(lambda: find(page, "#caption").text == "元気だよ。")
     played = wait_for(lambda: [m for m in got(live, "played") if m["ms"] == 2400] and got(live, "played"))
     assert [message["ms"] for message in played] == sorted({message["ms"] for message in played})
     assert {message["turn_id"] for message in played} == {7}
@@ -227,9 +218,15 @@ def test_a_voice_is_played_whole_with_captions_mouth_and_acknowledgements(
     live.say(type="turn", **turn(turn_id=7, reply="うん、元気だよ。", emotion="surprised", action="tilt"))
     live.say(type="state", value="idle")
     wait_for(lambda: words(page, ".robot .tag") == ["surprised", "tilts its head"])
+    assert words(page, ".mine .words") == ["元気？"]
     assert words(page, ".robot .words") == ["うん、元気だよ。"]
     wait_for(lambda: doing(page) == "")
-    assert page.execute_script("return mouths.size") >= 3
+    assert [caption for caption in seen()["captions"] if caption] == ["うん、", "元気だよ。"]
+    assert seen()["doing"] == ["thinking", "speaking", ""]
+    assert [state for state in seen()["states"] if state] == ["Thinking …", "Speaking …"]
+    assert len(set(seen()["mouths"])) >= 3  # shut, a little open, wide open
+    face = find(page, "#face")
+    assert (face.get_attribute("data-emotion"), face.get_attribute("data-action")) == ("surprised", "tilt")
     _, rate_hz, sound = heard(page)
     loud = np.flatnonzero(np.abs(sound) > 600)
     assert (loud[-1] - loud[0]) / rate_hz == pytest.approx(2.4, abs=0.1)
@@ -352,9 +349,11 @@ def test_who_is_replaced_does_not_come_back_by_itself(open_page: Any, server: An
 def test_it_waits_longer_each_time_and_tries_at_once_when_asked(open_page: Any, server: Any) -> None:
     page = open_page()
     server.refusal = ("overloaded", 1013)
+    seen = watch(page)
     connected(server).cut()
-    for seconds in (1, 2, 4):
-        wait_for(lambda seconds=seconds: f"Next try in {seconds} s" in find(page, "#server").text)
+    lost = "The link is lost. Next try in {} s."
+    wait_for(lambda: find(page, "#server").text == lost.format(4))
+    assert [link for link in seen()["links"] if "lost" in link] == [lost.format(seconds) for seconds in (1, 2, 4)]
     assert doing(page) == "lost"
     server.refusal = None
     find(page, "#again").click()

@@ -39,6 +39,7 @@ from tests.web.browser import (
     say,
     visit,
     wait_for,
+    watch,
     words,
 )
 from tests.web.served import TOKEN, Served
@@ -52,17 +53,6 @@ WORDS = "これはテスト文です"
 REPLY = "今日はいい天気だから、散歩に行こうよ。"
 ANSWER = answer('{"emotion":"happy","action":"nod","reply":"' + REPLY + '"}')
 LONG = answer('{"emotion":"surprised","action":"tilt","reply":"' + "今日はいい天気だね。" * 8 + '"}')
-
-
-WATCH = """
-window.seen = { captions: [], doing: [] };
-const watch = (id, what, options, value) => new MutationObserver(() => seen[what].push(value()))
-  .observe(document.getElementById(id), options);
-const face = document.getElementById("face"), caption = document.getElementById("caption");
-watch("caption", "captions", { childList: true }, () => caption.textContent);
-watch("face", "doing", { attributeFilter: ["data-doing"] }, () => face.dataset.doing);
-"""
-"""Notes what is shown only for a moment."""
 
 
 def model(name: str) -> Path:
@@ -159,7 +149,7 @@ def test_press_speak_and_hear_the_answer(open_robot: OpenRobot) -> None:
             yield AudioChunk(first if "天気" in request.text else second, 24_000)
 
     page, server = open_robot(llm=FakeLlm(scripts=[ANSWER]), tts=TwoChirps())
-    page.execute_script(WATCH)
+    watch(page)
     hold(page, SPOKEN_UNTIL_SECONDS - 0.5)
     wait_for(lambda: words(page, ".mine .words") == [WORDS])
     wait_for(lambda: find(page, "#face").get_attribute("data-emotion") == "happy")
