@@ -13,6 +13,7 @@ import unicodedata
 
 from server.memory.dates import named_days
 from server.memory.numbers import quantities, without_quantities
+from server.memory.supposed_words import DENIES, NOT_THAT, SUPPOSED
 from server.storage.words import fold
 
 _NEGATED_FORM = re.compile(
@@ -24,7 +25,7 @@ _LIKING = re.compile(r"大?好き|大?嫌い|きらい|苦手|\b(?:likes?|loves?
 _DENIED = re.compile(
     r"[^。、,.!?\s]{1,60}?(?:じゃなく(?:て|って)?+|ではなく(?:て)?+)[、,\s]*+(?=[^。、,.!?\s])"
     r"|\b(?:it's |it is |it was |that's )?(?:not|wasn't|isn't) [$¥€]?[\w][\w,]*(?: [a-z]+)?"
-    r"(?:\s*[,;.]\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)",
+    r"(?:\s*[,;.](?!\d)\s*(?:but\s+)?|\s+but\s+)(?=(?:it's |it is |it was |that's )?\S)",
     re.IGNORECASE,
 )
 _JAPANESE_WORD = re.compile(r"(?P<kanji>[一-龯々]+)(?P<after>[ぁ-ん]*)|(?P<katakana>[ァ-ヺー]+)|(?P<kana>[ぁ-ん]+)")
@@ -250,8 +251,35 @@ def content_words(text: str, on: dt.date) -> frozenset[str]:
 def is_bare_value(text: str) -> bool:
     """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; no, Friday."""
     plain = without_denied(text).strip()
-    if _QUESTION.search(plain) or _MORE.search(fold(plain)):
+    if _QUESTION.search(plain) or _MORE.search(fold(plain)) or not is_asserted(plain):
         return False
+    return _is_value_alone(plain)
+
+
+def is_asserted(text: str) -> bool:
+    """Whether what `text` gives is said to be so: not supposed, wished, believed, quoted or in jest, and no value of it
+    only denied (二万五千円じゃないよ)."""
+    return not is_supposed(text) and not _only_denied(without_denied(text).strip())
+
+
+def is_supposed(text: str) -> bool:
+    """Whether what it gives is supposed, wished, believed once, heard from others, or said in jest."""
+    return bool(SUPPOSED.search(fold(_plain(text)).strip()))
+
+
+def is_unasserted_value(text: str) -> bool:
+    """Whether a number or a day is all there is, and nobody says that it is so: it's not 900; もし九万円だったら."""
+    plain = without_denied(text).strip()
+    return not is_asserted(plain) and _is_value_alone(DENIES.sub("、", SUPPOSED.sub("、", fold(plain))))
+
+
+def _only_denied(plain: str) -> bool:
+    rest = NOT_THAT.sub("、", fold(plain))
+    denied = (rest[: match.start()] if not match[0].isascii() else rest for match in DENIES.finditer(rest))
+    return any(has_value(one) or WEEKDAY.search(one) for one in denied)
+
+
+def _is_value_alone(plain: str) -> bool:
     numbers, days = quantities(plain), {(one.first, one.last) for one in named_days(plain, _ANY_DAY)}
     weekdays = {match[0] for match in WEEKDAY.finditer(plain)}
     named = bool(days) or len(numbers) == 1 or (len(weekdays) == 1 and not numbers)

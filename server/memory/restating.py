@@ -11,14 +11,14 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from server.memory.content import WEEKDAY, is_bare_value, without_denied
+from server.memory.content import WEEKDAY, content_words, is_bare_value, is_supposed, without_denied
 from server.memory.dates import DateRange, named_days
 from server.memory.numbers import Written, written
 from server.memory.said_days import lasting
 from server.storage.words import entity_key
 
 _OPENERS = (
-    r"(?:あ[っあ]?|えっと|ええと|いや|いえ|いいえ|ううん|ごめん(?:なさい|ね)?|すまん|すみません|すいません|しまった"
+    r"(?:あ[っあー]*(?=[、。,.!\s])|えっと|ええと|いや|いえ|いいえ|ううん|ごめん(?:なさい|ね)?|すまん|すみません|すいません|しまった"
     r"|違う(?:よ|って|んだ)?|ちがう(?:よ|って|んだ)?|違います|ちがいます|間違えた|訂正|本当は|ほんとは|正しくは|実は"
     r"|(?:そう|それ)(?:じゃ|では)(?:ない(?:よ|って|んだ|です)?|なくて)"
     r"|(?:oh|no|nope|wait|sorry|oops|correction|actually|i meant|that's wrong|that's not right|my mistake|my bad)\b)"
@@ -42,7 +42,7 @@ _SWAPS = (
     re.compile(rf"{_NAMED}(?P<right>{_WORDS})\s*,?\s+not\s+(?P<wrong>{_WORDS})[.!]*$", re.IGNORECASE),
     re.compile(rf"(?P<right>{_WORD})\s*,?\s+not\s+(?P<wrong>{_WORD})[.!]*$", re.IGNORECASE),
     re.compile(
-        rf"(?:{_NAMED})?not\s+(?P<wrong>{_WORDS})\s*(?:[,;.]\s*(?:but\s+)?|\s+but\s+)(?:{_NAMED})?(?P<right>{_WORDS})[.!]*$",
+        rf"(?:{_NAMED})?not\s+(?P<wrong>{_WORDS})\s*(?:[,;.](?!\d)\s*(?:but\s+)?|\s+but\s+)(?:{_NAMED})?(?P<right>{_WORDS})[.!]*$",
         re.IGNORECASE,
     ),
 )
@@ -53,6 +53,61 @@ _ROUGHLY_BEFORE = re.compile(r"(?:約|だいたい|およそ|\b(?:about|around|a
 _ROUGHLY_AFTER = re.compile(r"(?:くらい|ぐらい|ほど|ちょっと|弱|強)")
 _PART_OF_DAY = re.compile(r"(?:午前|午後|朝の?|昼の?|夕方の?|夜の?)$")
 _GOES_ON = re.compile(r"半|前|過ぎ|すぎ")
+_SIGN = re.compile(
+    r"(?:[-−‐–—+±]|(?<=[\d一二三四五六七八九十百千万])[・.:/〜~]|マイナス|プラス|零下|氷点下|\b(?:minus|negative|below)\s*)\s?[$¥€]?$",
+    re.IGNORECASE,
+)
+"""Before a number it belongs to it, and what is read is only the rest of it."""
+_RANGE = re.compile(r"\s?(?:[-−‐–—〜~・:/]|から|\.(?=\d))\s?[\d〇零一二三四五六七八九十百千万]")
+_COUNTED = re.compile(r"\s?(?P<word>[A-Za-z]+|[一-龯ァ-ヺー]+)")
+_COUNTS_NOTHING = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "for",
+        "in",
+        "on",
+        "at",
+        "by",
+        "to",
+        "and",
+        "or",
+        "but",
+        "of",
+        "with",
+        "from",
+        "now",
+        "then",
+        "not",
+        "per",
+        "each",
+        "i",
+        "we",
+        "you",
+        "he",
+        "she",
+        "it",
+        "they",
+        "that",
+        "this",
+        "is",
+        "was",
+        "actually",
+        "sorry",
+        "please",
+        "thanks",
+        "ok",
+        "okay",
+        "only",
+        "just",
+        "instead",
+        "really",
+        "today",
+    ]
+)
+_AGREES = re.compile(r"(?:[ね]|よ[うな])[。!]*$|^(?:じゃあ|じゃ、|では|つまり|so\b|then\b|ok(?:ay)?\b)", re.IGNORECASE)
+"""Of a value alone: somebody concludes or looks for assent, and puts nothing right unless he says so."""
 _CLOCK = frozenset(("時", "am", "pm", "o'clock"))
 _PREPOSITION = re.compile(r"^(?:on|in|at)\s+", re.IGNORECASE)
 
@@ -64,6 +119,10 @@ class PutRight:
     words: str
     on: dt.date
     language: str
+    asked: str = ""
+    """What was asked before: with several values in a statement, its words tell which one is meant."""
+    told: str = ""
+    """What the robot said then: the value that is wrong, if it is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +153,15 @@ def takes_back(words: str) -> bool:
     swap = swapped(words)
     if swap is None:
         return False
-    opened = _opened(words) != unicodedata.normalize("NFKC", words).replace("’", "'").strip()
+    opened = _opened(words) != _normal(words)
     return opened or all(bool(_A_NAME.search(one)) for one in swap)
 
 
 def puts_right(words: str) -> bool:
-    """Whether words give a value, a day or a name in the place of another, and nothing else."""
-    return swapped(words) is not None or is_bare_value(words)
+    """Whether words give a value, a day or a name in the place of another, and nothing else; asserted, not supposed."""
+    if swapped(words) is not None:
+        return not is_supposed(words)
+    return is_bare_value(words) and (not _AGREES.search(words.strip()) or _opened(words) != _normal(words))
 
 
 def restated(statement: str, stated_on: dt.date, said: PutRight) -> Restated | None:
@@ -110,6 +171,8 @@ def restated(statement: str, stated_on: dt.date, said: PutRight) -> Restated | N
     """
     statement = unicodedata.normalize("NFKC", statement)
     swap = swapped(said.words)
+    if is_supposed(said.words):
+        return None
     if swap is not None and not written(swap[0]):
         made = _with_words(statement, *swap)
         return made if made is not None or not WEEKDAY.fullmatch(swap[0]) else _with_weekday(statement, stated_on, said)
@@ -122,7 +185,7 @@ def restated(statement: str, stated_on: dt.date, said: PutRight) -> Restated | N
         return _with_weekday(statement, stated_on, said)
     denied = swap[0] if swap else _denied(said.words)
     # 私は三万円じゃなくて: no value alone is denied there.
-    return None if _SAYS_MORE.search(denied) else _with_number(statement, stated_on, plain, denied)
+    return None if _SAYS_MORE.search(denied) else _with_number(statement, stated_on, plain, denied, said)
 
 
 def with_words(text: str, made: Restated) -> str:
@@ -132,12 +195,16 @@ def with_words(text: str, made: Restated) -> str:
 
 def _with_words(statement: str, wrong: str, right: str) -> Restated | None:
     places = [match.span() for match in re.finditer(_alone(wrong), statement, re.IGNORECASE)]
-    if not places:
+    # Part of a longer name (Ann Arbor, 東京駅), or one that is there already: which words go is not certain.
+    longer = not wrong.isascii() and len(re.findall(re.escape(wrong), statement, re.IGNORECASE)) != len(places)
+    in_a_name = wrong.isascii() and any(re.match(r"\s[A-Z]", statement[end:]) for _, end in places)
+    there = re.search(_alone(right), statement, re.IGNORECASE)
+    if not places or longer or in_a_name or there:
         return None
     return Restated(re.sub(_alone(wrong), lambda _: right, statement, flags=re.IGNORECASE), wrong, right)
 
 
-def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str) -> Restated | None:
+def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str, whole: PutRight) -> Restated | None:
     plain = unicodedata.normalize("NFKC", said)
     new = written(plain)
     in_days = [span for days in named_days(statement, stated_on) for span in _places(statement, days.said)]
@@ -150,10 +217,18 @@ def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str) -> R
         fitting = old
     if taken_back := {one.quantity.value for one in written(wrong)}:
         fitting = [one for one in fitting or old if one.quantity.value in taken_back]
+    if len(fitting) > 1:
+        fitting = _meant(fitting, statement, whole)
     if len(fitting) != 1 or fitting[0].quantity.value == new[0].quantity.value:
         return None
     place = fitting[0]
-    if not _stands_alone(place, old, statement, named=bool(taken_back)):
+    if not _stands_alone(place, old, statement, new[0], named=bool(taken_back)):
+        return None
+    if (
+        _SIGN.search(plain[: new[0].start])
+        or _RANGE.match(plain, new[0].end)
+        or not _same_count(plain, new[0], statement, place)
+    ):
         return None
     if unit:
         start, end, right = place.start, place.end, plain[new[0].start : new[0].end]
@@ -166,18 +241,63 @@ def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str) -> R
     return Restated(statement[:start] + right + statement[end:], statement[start:end], right)
 
 
-def _stands_alone(place: Written, every: list[Written], statement: str, *, named: bool) -> bool:
+def _meant(fitting: list[Written], statement: str, said: PutRight) -> list[Written]:
+    """Of several values the one that is meant: what the robot just said, of what was asked. Both, where both tell."""
+    spoken = {one.quantity.value for one in written(said.told)}
+    by_value = [one for one in fitting if one.quantity.value in spoken]
+    about = content_words(said.asked, said.on)
+    parts = [match.span() for match in re.finditer(r"[^、。,.;]+(?:[.,](?=\d)[^、。,.;]+)*", statement)]
+    near = [
+        sum(word in statement[start:end].casefold() for word in about)
+        for one in fitting
+        for start, end in parts
+        if start <= one.start < end
+    ]
+    by_subject = [one for one, shared in zip(fitting, near, strict=False) if shared and shared == max(near)]
+    if len(by_value) == 1 and (not by_subject or by_value[0] in by_subject):
+        return by_value
+    return by_subject if not by_value and len(by_subject) == 1 else []
+
+
+def _same_count(said: str, new: Written, statement: str, old: Written) -> bool:
+    """Whether both count the same: 8 km is no number of miles, and 三錠 none of 回."""
+    mine, theirs = _counted(said, new), _counted(statement, old)
+    if new.quantity.unit or mine:
+        # A unit that is known stands in the place of the other; of one that is not, the word must be there already.
+        return not theirs if new.quantity.unit and not old.quantity.unit else mine == theirs or not mine
+    return True
+
+
+def _counted(text: str, one: Written) -> str:
+    """The word right behind a number without a unit that is known; empty where that counts nothing."""
+    match = _COUNTED.match(text, one.end) if not one.quantity.unit else None
+    word = match["word"].casefold() if match else ""
+    return "" if word in _COUNTS_NOTHING else word
+
+
+def _stands_alone(place: Written, every: list[Written], statement: str, new: Written, *, named: bool) -> bool:
     """Whether a number is a value by itself: not the hour of 三時半, nor of 午後三時 when only 四時 was said."""
     if any(other.start == place.end or other.end == place.start for other in every):
+        return False
+    if _SIGN.search(statement[: place.start]) or _RANGE.match(statement, place.end):
         return False
     if _GOES_ON.match(statement, place.end) or statement[place.end : place.end + 2].strip(":")[:1].isdigit():
         return False
     clock = place.quantity.unit in _CLOCK
-    return named or not clock or (place.quantity.unit == "時" and not _PART_OF_DAY.search(statement[: place.start]))
+    if named or not clock:
+        return True
+    if place.quantity.unit in ("am", "pm"):
+        return new.quantity.unit == place.quantity.unit
+    return place.quantity.unit == "時" and not _PART_OF_DAY.search(statement[: place.start])
 
 
 def _with_days(statement: str, stated_on: dt.date, said: PutRight, days: tuple[DateRange, ...]) -> Restated | None:
     right = {one.said for one in days}
+    rest = said.words if (swap := swapped(said.words)) is None else swap[1]
+    for one in right:
+        rest = without_denied(rest).replace(one, "、")
+    if written(rest):
+        return None  # A time of day, too.
     found = named_days(statement, stated_on)
     wrong = {one.said for one in found}
     if len(right) != 1 or len(wrong) != 1:
@@ -231,7 +351,11 @@ def _put(
 
 
 def _opened(words: str) -> str:
-    return _OPENING.sub("", unicodedata.normalize("NFKC", words).replace("’", "'").strip())
+    return _OPENING.sub("", _normal(words))
+
+
+def _normal(words: str) -> str:
+    return unicodedata.normalize("NFKC", words).replace("’", "'").strip()
 
 
 def without_opening(words: str) -> str:

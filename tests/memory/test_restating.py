@@ -114,6 +114,26 @@ def test_a_name_takes_the_place_of_the_name(statement: str, words: str, expected
         ("東京都に行ったよ。", "京都じゃなくて奈良だよ"),
         ("Lenard came.", "it's Luna, not Lena"),
         ("紅茶が好き。", "コーヒーじゃなくて紅茶が好き"),
+        ("田中さんと田中先生に会った", "田中じゃなくて中田だよ"),
+        ("東京から東京駅まで歩いた", "東京じゃなくて京都だよ"),
+        ("Ann said Ann Arbor is cold.", "it's Anne, not Ann"),
+        ("York is older than New York City.", "it's Yorck, not York"),
+        # The right name is somebody else's there.
+        ("母が花子に本をあげた", "母じゃなくて花子だよ"),
+        ("Bob gave Lena a book.", "it's Lena, not Bob"),
+        # Numbers that are only a piece of one, or another kind.
+        ("体重は六十五・五キロだよ", "違う、六十六キロだよ"),
+        ("電話は090-1234-5678だよ", "違う、5679だよ"),
+        ("室温は零下五度だった", "違う、三度だよ"),
+        ("室温は二十度だった", "違う、マイナス二度だよ"),
+        (BOUGHT, "違う、-20000円だよ"),
+        (PAID, "No, minus 20,000 yen"),
+        ("I ran 5 miles.", "No, 8 km"),
+        ("I ran 5 km.", "No, 8 miles"),
+        ("薬は三錠飲む", "違う、二回だよ"),
+        # A time of day too.
+        ("2026年12月1日に歯医者に行く", "いや、明後日の三時だよ"),
+        ("The dentist is on December 3, 2026.", "No, December 4 at 3 pm"),
         ("I like coffee.", "I want tea, not coffee"),
         ("\ud800", "違う、三万円"),
         ("", "no, Friday"),
@@ -121,6 +141,90 @@ def test_a_name_takes_the_place_of_the_name(statement: str, words: str, expected
 )
 def test_where_it_is_not_certain_nothing_is_made(statement: str, words: str) -> None:
     assert put_right(statement, words) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "words", "expected"),
+    [
+        ("I ran 5 miles.", "No, 6", "I ran 6 miles."),
+        ("I met Ann and Anna.", "it's Anne, not Ann", "I met Anne and Anna."),
+        ("The dentist is on December 3 at 3 pm.", "No, 4 pm", "The dentist is on December 3 at 4 pm."),
+        ("明日歯医者に行く。", "違う、あさってだよ", "2026年12月3日に歯医者に行く。"),
+        ("明日歯医者に行く。", "あ、違う、しあさってだよ", "2026年12月4日に歯医者に行く。"),
+        ("猫の名前はあんこだよ。", "違う、あんこじゃなくてあずきだよ", "猫の名前はあずきだよ。"),
+        ("犬はあおだよ。", "あ、あおじゃなくてあかだよ", "犬はあかだよ。"),
+    ],
+)
+def test_where_it_is_certain_it_is_carried_out(statement: str, words: str, expected: str) -> None:
+    assert put_right(statement, words) == expected
+
+
+SEVERAL = "富士通のパソコンを三万円で買って、マウスは二千円だった"
+PADDLE = "The kayak was 640 dollars, and the paddle was 80 dollars"
+
+
+@pytest.mark.parametrize(
+    ("statement", "words", "asked", "told", "expected"),
+    [
+        (
+            SEVERAL,
+            "違う、二千五百円だよ",
+            "マウスいくらだった",
+            "二千円だよ。",
+            SEVERAL.replace("二千円", "二千五百円"),
+        ),
+        (SEVERAL, "違う、二万五千円だよ", "パソコンいくらだっけ", "", SEVERAL.replace("三万円", "二万五千円")),
+        (
+            "姉は三十歳、弟は二十五歳だよ",
+            "違う、二十六歳だよ",
+            "弟は何歳だっけ",
+            "二十五歳だよ。",
+            "姉は三十歳、弟は二十六歳だよ",
+        ),
+        (PADDLE, "No, 90 dollars", "How much was the paddle?", "80 dollars.", PADDLE.replace("80", "90")),
+        (PADDLE, "No, 650 dollars", "How much was it?", "640 dollars.", PADDLE.replace("640", "650")),
+        # Neither tells, or one tells otherwise than the other.
+        (SEVERAL, "違う、二千五百円だよ", "いくらだったっけ", "えっと。", None),
+        (SEVERAL, "違う、二千五百円だよ", "マウスいくらだった", "三万円だよ。", None),
+        (PADDLE, "No, 90 dollars", "How much was the paddle?", "640 dollars.", None),
+        (PADDLE, "No, 90 dollars", "", "", None),
+    ],
+)
+def test_of_several_values_the_one_that_was_asked_and_told_is_meant(
+    statement: str, words: str, asked: str, told: str, expected: str | None
+) -> None:
+    made = restated(statement, THEN, PutRight(words, NOW, "en" if words.isascii() else "ja", asked, told))
+    assert (made and made.text) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("違うよ、三万二千円じゃないよ", "違う、二万五千円じゃない", "二万五千円ではありません", "二万五千円は違うよ"),
+        *("もし二万五千円だったらよかったのに", "二万五千円だと思ってた", "二万五千円じゃないよね", "へえ、百万円だね"),
+        *("違う、六万円だって言うんだよ", "違うよ、二万五千円だったら買わないよ", "百万円だよ、なんちゃって"),
+        *(
+            "二万五千円ならよかった",
+            "二万五千円のはず",
+            "二万五千円らしいよ",
+            "二万五千円だといいな",
+            "じゃあ二万円だね",
+        ),
+        *("No, it's not 25,000 yen", "not 25,000 yen", "It isn't 25,000 yen", "If only it was 25,000 yen"),
+        *("I thought it was 25,000 yen", "Yeah right, a million yen", "He said 25,000 yen", "I wish it was 25,000 yen"),
+        *("Wow, a million yen", "Maybe 25,000 yen", "it would be 25,000 yen"),
+    ],
+)
+def test_what_is_not_told_as_a_fact_puts_nothing_right(words: str) -> None:
+    assert not puts_right(words)
+    assert put_right(PAID if words.isascii() else BOUGHT, words) is None
+
+
+@pytest.mark.parametrize(
+    "words", ["違う、二万五千円だよね"[:-1], "ううん、二万五千円だね", "違います、二万五千円です", "No, it's 250 yen"]
+)
+def test_what_is_told_as_a_fact_does(words: str) -> None:
+    assert puts_right(words)
 
 
 def test_with_the_wrong_value_said_it_is_known_among_several() -> None:
