@@ -56,8 +56,8 @@ _SESSIONS_WITH_CHOICES = 64
 _LEFT = 3
 _LEFT_CHARACTERS = 40
 _ASK_WHICH = "nothing is forgotten yet; ask the user which of these, then call again with their answer as query"
-_ASK_WHAT = "nothing was forgotten; ask the user what is meant"
-_TAKEN_BACK = "the user does not want it after all; nothing was forgotten"
+ASK_WHAT = "nothing was forgotten; ask the user what is meant"
+TAKEN_BACK = "the user does not want it after all; nothing was forgotten"
 _NOTHING = "nothing found"
 
 
@@ -140,7 +140,7 @@ class ForgetMemory:
         if not asks:
             return self._ask(Meant(perhaps=offered), asker)
         if excepts(asker.words):
-            return {"forgotten": 0, "note": _ASK_WHAT}
+            return {"forgotten": 0, "note": ASK_WHAT}
         return await self._carry_out(await self._meant(query, asker), asker)
 
     async def _forget_picked(
@@ -148,7 +148,7 @@ class ForgetMemory:
     ) -> Mapping[str, Any]:
         self._choices.pop(asker.session_id, None)
         if not picked:
-            return {"forgotten": 0, "note": _TAKEN_BACK}
+            return {"forgotten": 0, "note": TAKEN_BACK}
         keys = {one.key for one in picked}
         return await self._forgotten(picked, [one for one in offered if one.key not in keys], asker)
 
@@ -204,7 +204,7 @@ class ForgetMemory:
         if found.certain:
             return await self._forgotten(found.certain, found.left, asker)
         points = not wanted_words(asker.words)
-        return {"forgotten": 0, "note": _ASK_WHAT if points else _NOTHING}
+        return {"forgotten": 0, "note": ASK_WHAT if points else _NOTHING}
 
     def _ask(self, found: Meant, asker: Asker) -> Mapping[str, Any]:
         things = list({one.key: one for one in (*found.certain, *found.perhaps)}.values())

@@ -42,7 +42,9 @@ def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
 
     Brief: `ambiguous` only when it is so, `searched` only when something was `loosened`. `note`: nothing was found.
     """
-    candidates = bounded([candidate(one, limits) for one in result.candidates], limits)
+    # A small model answers from any of them; of several it needs only those that the user must choose from.
+    shown = result.candidates if result.ambiguous or not limits.brief else result.candidates[:1]
+    candidates = bounded([candidate(one, limits) for one in shown], limits)
     told: dict[str, Any] = {"candidates": candidates}
     ambiguous = result.ambiguous and len(candidates) > 1
     if ambiguous or not limits.brief:

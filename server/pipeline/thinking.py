@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
+from server.context.forget_replies import replies_to_forgetting
 from server.context.prompts import answer_schema, day_text, prompt_messages, stable_prefix
 from server.context.reply_form import numerals_in
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
@@ -36,7 +37,7 @@ from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
 from server.pipeline.speculation import HeldCompletion
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
-from server.pipeline.tool_results import LOOK_UPS, texts_in
+from server.pipeline.tool_results import FORGET, LOOK_UPS, is_error, texts_in
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class Thinker:
                 said_at=turn.started_at,
                 on_request=on_request,
             ),
-            answer_schema=answer_schema(persona, heard.language, numerals),
+            answer_schema=answer_schema(persona, heard.language, numerals, self._replies(heard, runs)),
             max_tokens=settings.max_answer_tokens,
             temperature=settings.temperature,
             seed=settings.seed,
@@ -149,6 +150,13 @@ class Thinker:
 
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self.usable_tools() if not tool.spec.on_request)
+
+    def _replies(self, heard: Heard, runs: Sequence[ToolRun]) -> tuple[str, ...]:
+        """What a small model may say after it was to forget something; empty: anything."""
+        results = [run.result for run in runs if run.name == FORGET and not is_error(run.result)]
+        if not results or not self.llm.capabilities.wants_examples:
+            return ()
+        return replies_to_forgetting(results[-1], heard.language)
 
     def _numerals(
         self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
