@@ -19,7 +19,7 @@ LISTEN_IN = """
   window.heard = { pieces: [] };
   AudioNode.prototype.connect = function (to, ...rest) {
     if (to instanceof AudioDestinationNode && this.context instanceof AudioContext) {
-      const tap = this.context.createScriptProcessor(8192, 1, 1);
+      const tap = this.context.createScriptProcessor(16384, 1, 1);
       heard.context = this.context;
       tap.onaudioprocess = ({ inputBuffer, playbackTime }) => {
         heard.pieces.push([playbackTime, inputBuffer.getChannelData(0).slice()]);

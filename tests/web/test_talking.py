@@ -164,7 +164,7 @@ def test_press_speak_and_hear_the_answer(open_robot: OpenRobot) -> None:
     (said,) = server.engines.asr.heard
     assert 2.0 < len(said) / 16_000 < SPOKEN_UNTIL_SECONDS
     # What the engine made was played: both sounds, in their order, none twice, nothing else.
-    time.sleep(1.2)
+    time.sleep(2.2)
     _, rate_hz, sound = heard(page)
     places = []
     for made in (first, second):
@@ -173,7 +173,7 @@ def test_press_speak_and_hear_the_answer(open_robot: OpenRobot) -> None:
         places.append(place / rate_hz)
     assert places[1] - places[0] == pytest.approx(0.8, abs=0.4)
     loud = np.flatnonzero(np.abs(sound) > 300)
-    assert (loud[-1] - loud[0]) / rate_hz == pytest.approx(places[1] - places[0] + 1.1, abs=0.1)
+    assert (loud[-1] - loud[0]) / rate_hz == pytest.approx(places[1] - places[0] + 1.1, abs=0.2)
 
     # Where the time went, for who wants to know.
     find(page, "#recent summary").click()
@@ -201,7 +201,7 @@ def test_an_answer_is_interrupted_and_only_what_was_heard_is_remembered(open_rob
     at = audio_clock(page)
     wait_for(lambda: "interrupted" in words(page, ".robot .tag"))
     assert 10 <= len(words(page, ".robot .words")[0]) <= 40
-    time.sleep(1.2)
+    time.sleep(2.2)
     began, rate_hz, sound = heard(page)
     assert began + np.flatnonzero(np.abs(sound) > 300)[-1] / rate_hz <= at + 0.2
     # And on with it, in the same conversation.
@@ -268,7 +268,7 @@ def test_the_recorded_answer_says_what_the_robot_meant(open_robot: OpenRobot) ->
     wait_for(lambda: "テスト" in "".join(words(page, ".mine .words")), 60)
     wait_for(lambda: words(page, ".robot .words") == [REPLY] and words(page, ".robot .tag"), 60)
     wait_for(lambda: doing(page) == "")
-    time.sleep(1.2)
+    time.sleep(2.2)
     _, rate_hz, sound = heard(page)
 
     async def understood() -> str:
