@@ -93,7 +93,8 @@ async def main() -> None:
     else:
         step = plan["spread_seconds"] / len(robots)
         await asyncio.gather(*(peer_robot(plan, sound, robot, n * step) for n, robot in enumerate(robots)))
-    json.dump([asdict(robot) for robot in robots], sys.stdout)
+    # A Counter is no mapping to `asdict`.
+    json.dump([{**asdict(robot), "failures": dict(robot.failures)} for robot in robots], sys.stdout)
 
 
 if __name__ == "__main__":

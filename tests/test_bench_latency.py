@@ -35,7 +35,7 @@ def test_the_stand_ins_are_as_told(script: ModuleType) -> None:
     first_sentence = next(number for number, token in enumerate(times.TOKENS) if "。" in token)
     assert times.token_seconds(first_clause) == pytest.approx(0.2)
     assert times.token_seconds(first_sentence) == pytest.approx(0.27)
-    assert script.MODEL_MS == pytest.approx(400)
+    assert float(script.MODEL_MS) == pytest.approx(400)
     # A cutter must see what follows the mark to know that the clause is over.
     assert not times.TOKENS[first_clause].endswith("、")
 

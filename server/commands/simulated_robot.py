@@ -185,7 +185,7 @@ class SimulatedRobot:
         now = self.monotonic()
         self.speaker.stop(now)
         await self.send(Abort(reason))
-        if self.acknowledges:
+        if self.acknowledges and self._turn_id:
             await self.send(Played(self._turn_id, round(self.speaker.played_ms(now))))
 
     def messages(self, kind: type[Wanted], *, since: int = 0) -> list[Wanted]:

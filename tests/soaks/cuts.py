@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from pathlib import Path
 
 import httpx2
@@ -13,6 +14,7 @@ from tests.soaks.robots import (
     ENDED_SECONDS,
     ENGINES,
     HEARD,
+    SETTLE_SECONDS,
     NotingRobot,
     Report,
     all_turns,
@@ -58,6 +60,7 @@ def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progres
     """`count` cuts against a server of its own."""
     with SoakServer(folder / "server", engines=ENGINES) as server:
         asyncio.run(in_rounds(server.url, server.token, 8, seed, "warm", cut, no_progress))
+        time.sleep(SETTLE_SECONDS)
         before = server.settled()
         report = asyncio.run(in_rounds(server.url, server.token, count, seed, "cut", cut, on_progress))
         turns = asyncio.run(all_turns(server.url, server.token))

@@ -27,9 +27,11 @@ ENGINES = "tests.soaks.robots:talkative_engines"
 HEARD = "こんにちは"
 LONG_REPLY = "今日はいい天気だね。" * 25
 """Two and a half seconds as it is spoken."""
-AT_ONCE = 4
+AT_ONCE = 8
 SPARE_MIB = 64.0
 ENDED_SECONDS = 15.0
+SETTLE_SECONDS = 3.0
+"""Until what a hang-up leaves behind for a moment is gone."""
 
 
 def talkative_engines() -> Engines:
@@ -89,6 +91,7 @@ class Report:
     moments: dict[str, int] = field(default_factory=dict)
     """In which state the robot was then."""
     waits_ms: list[float] = field(default_factory=list)
+    stalls_ms: list[float] = field(default_factory=list)
 
     def broken(self, kind: str, detail: str) -> None:
         self.wrong.setdefault(kind, []).append(detail)
