@@ -19,7 +19,7 @@ from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_f
 from server.memory.index.base import MemoryIndex
 from server.memory.leases import Clock, Hold, finish
 from server.memory.neighbours import Neighbours
-from server.memory.retold import retells, words_of
+from server.memory.retold import retells, says_nothing_of, words_of
 from server.storage import forgetting, memories, segments, sources, tombstones, word_index
 from server.storage.database import Databases, Db
 from server.storage.memory_records import (
@@ -131,8 +131,8 @@ class Keeper:
                 reached = await reach()
                 before = await memories.get_many(db, reached.memory_ids)
                 later = await forgetting.said_after(db, reached.memory_ids)
-                if retold := [number for number, text in later if any(retells(memory, text) for memory in before)]:
-                    reached = await reach(retold=retold)
+                retold = [number for number, text in later if any(retells(memory, text) for memory in before)]
+                reached = await reach(retold=retold, keeps=partial(says_nothing_of, before))
             if not reached.memory_ids and not also_turn_ids:
                 raise NotFoundError("There is no such memory.", hint="Search for it first.")
             async with self._databases.server() as server_db:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from zoneinfo import ZoneInfo
 
 from server.memory.check import stated
+from server.memory.content import content_words
 from server.memory.numbers import Quantity, quantities
 from server.storage.memory_records import Memory
 from server.storage.words import entity_key, fold
@@ -36,6 +38,20 @@ def retells(memory: Memory, text: str) -> bool:
     if telling:
         return any(_names(name, text) for name in names) and any(_is_among(one, said) for one in telling)
     return all(_names(name, text) for name in names) and all(_is_among(one, said) for one in numbers)
+
+
+def says_nothing_of(memories: Collection[Memory], said: str) -> bool:
+    """Whether words tell something else than these memories: none of their names, numbers or words that count."""
+    numbers = quantities(said)
+    for memory in memories:
+        on = memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()
+        told = f"{memory.topic}\n{memory.summary}"
+        shared = content_words(said, on) & content_words(f"{told}\n{' '.join(memory.entities)}", on)
+        if shared or any(_names(name, said) for name in memory.entities if name.strip()):
+            return False
+        if numbers & quantities(told) or _linked(told) & _linked(said):
+            return False
+    return True
 
 
 def words_of(memory: Memory) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import String, cast, delete, func, or_, update
@@ -34,13 +34,15 @@ async def reach(
     also_source: bool,
     also_turn_ids: Iterable[int] = (),
     retold: Iterable[int] = (),
+    keeps: Callable[[str], bool] = lambda said: False,
 ) -> Forgetting:
     """What forgetting these memories reaches; changes nothing. Ids that are not there are left out.
 
     Older versions that they superseded are reached as well. `also_source`: the words of their turns go too, and of the
     turns in which one of them was recalled, or words that go were shown; else those stay in the log and are only found
     no more, unless another memory needs them. `also_turn_ids`: exchanges to blank besides, such as the request itself.
-    `retold`: source turns that tell it again (`said_after`).
+    `retold`: source turns that tell it again (`said_after`). `keeps`: whether what a user said, while they were only
+    shown what is to be forgotten, has nothing to do with it; their words stay then, and the robot's go.
     """
     reached = await _with_older(db, memory_ids)
     sources = await _sources(db, reached)
@@ -49,19 +51,22 @@ async def reach(
     shown = await _shown(db)
     if also_source:
         turn_ids |= await _turns_of(db, [*sources, *retold])
-        found = turn_ids | await _recalling(db, reached)
+        blanked = set(await _words_of(db, turn_ids))
+        found = (await _recalling(db, reached) | _shown_any(shown, blanked)) - turn_ids
         while found:
             # Who was shown words that go may have repeated them, and so on.
             turn_ids |= found
-            found = _shown_any(shown, await _words_of(db, found)) - turn_ids
+            going = await _going(db, found, keeps)
+            blanked |= going
+            found = _shown_any(shown, going) - turn_ids
     else:
+        blanked = set(await _words_of(db, turn_ids))
         told = await _robots(db, await _recalling(db, reached) | _shown_any(shown, sources))
         taken_out = {*sources, *retold, *told}
         hidden = sorted(taken_out - await _needed_by_others(db, sorted(taken_out), reached))
-    blanked = await _words_of(db, turn_ids)
     return Forgetting(
         memory_ids=tuple(reached),
-        blanked_source_turn_ids=tuple(blanked),
+        blanked_source_turn_ids=tuple(sorted(blanked)),
         hidden_source_turn_ids=tuple(hidden),
         turn_ids=tuple(sorted(turn_ids)),
     )
@@ -97,14 +102,15 @@ async def forget(db: AsyncSession, reached: Forgetting, *, now: dt.datetime) -> 
     Whoever is making a vector of one of the memories finds its job gone. Doing it again changes nothing.
     """
     await _forget_memories(db, reached.memory_ids, now)
-    await _blank(db, reached.turn_ids)
+    await _blank(db, reached)
     sources = await _sources(db, reached.memory_ids)
     told = await _recalling(db, reached.memory_ids) | _shown_any(await _shown(db), sources)
     await _empty_results(db, told - set(reached.turn_ids))
     taken_out = [*reached.blanked_source_turn_ids, *reached.hidden_source_turn_ids]
     for page in in_pages(taken_out):
         await word_index.unindex_source_turns(db, page)
-    await segments.leave_out(db, await _turns_of(db, taken_out), now=now)
+    still_told = await _worded_turns(db, reached.turn_ids, "user")
+    await segments.leave_out(db, await _turns_of(db, taken_out) - still_told, now=now)
     await jobs.enqueue(db, "scrub", SCRUB_SUBJECT, now=now)
 
 
@@ -161,16 +167,21 @@ async def _forget_memories(db: AsyncSession, memory_ids: Sequence[str], now: dt.
         await jobs.enqueue(db, "unindex", memory_id, now=now)
 
 
-async def _blank(db: AsyncSession, turn_ids: Sequence[int]) -> None:
+async def _blank(db: AsyncSession, reached: Forgetting) -> None:
     # Empty, not NULL: there were words, and a reader can tell.
     turn, source = TurnRow, SourceTurnRow
-    for page in in_pages(turn_ids):
+    for page in in_pages(reached.blanked_source_turn_ids):
+        await _change(db, update(source).where(col(source.source_turn_id).in_(page)).values(text="", tool_calls=None))
+    users = await _worded_turns(db, reached.turn_ids, "user")
+    robots = await _worded_turns(db, reached.turn_ids, "robot")
+    for page in in_pages(reached.turn_ids):
         await _delete(db, delete(TurnTraceRow).where(col(TurnTraceRow.turn_id).in_(page)))
-        await _change(db, update(source).where(col(source.turn_id).in_(page)).values(text="", tool_calls=None))
         said = update(turn).where(col(turn.turn_id).in_(page))
         await _change(db, said.values(memory=None, error_message=None, request_digest=None))
-        await _change(db, said.where(col(turn.transcript).is_not(None)).values(transcript=""))
-        await _change(db, said.where(col(turn.reply).is_not(None)).values(reply=""))
+        heard = said.where(col(turn.transcript).is_not(None), col(turn.turn_id).not_in(users))
+        await _change(db, heard.values(transcript=""))
+        answered = said.where(col(turn.reply).is_not(None), col(turn.turn_id).not_in(robots))
+        await _change(db, answered.values(reply=""))
 
 
 async def _empty_results(db: AsyncSession, turn_ids: Collection[int]) -> None:
@@ -245,6 +256,30 @@ async def _words_of(db: AsyncSession, turn_ids: Collection[int]) -> list[int]:
     for page in in_pages(sorted(turn_ids)):
         found += (await db.exec(select(source.source_turn_id).where(col(source.turn_id).in_(page)))).all()
     return sorted(found)
+
+
+async def _going(db: AsyncSession, turn_ids: Collection[int], keeps: Callable[[str], bool]) -> set[int]:
+    """The source turns of exchanges in which words that go were shown, without what has nothing to do with them."""
+    source = SourceTurnRow
+    found: set[int] = set()
+    for page in in_pages(sorted(turn_ids)):
+        said = select(source.source_turn_id, source.role, source.text).where(col(source.turn_id).in_(page))
+        for number, role, text in (await db.exec(said)).all():
+            if not (role == "user" and text and keeps(text)):
+                found.add(number)
+    return found
+
+
+async def _worded_turns(db: AsyncSession, turn_ids: Sequence[int], role: str) -> set[int]:
+    """Those of these exchanges in which this side still has words."""
+    source = SourceTurnRow
+    found: set[int] = set()
+    for page in in_pages(turn_ids):
+        there = select(source.turn_id).where(
+            col(source.turn_id).in_(page), col(source.role) == role, col(source.text) != ""
+        )
+        found |= set((await db.exec(there)).all())
+    return found
 
 
 async def _worded(db: AsyncSession, source_turn_ids: Sequence[int]) -> list[int]:

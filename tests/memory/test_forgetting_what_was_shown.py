@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from server.memory.asking import Asker
-from server.storage import memory_lookup
+from server.storage import memory_lookup, segments, turns
 from tests.memory.home import PC, Home, capabilities
 from tests.memory.making import note
 
@@ -190,3 +190,47 @@ async def test_another_memory_that_says_it_is_told_as_still_found(tmp_path: Path
         await end(home, other)
         answer = await memory.owner.forget(await memory_id(home))
         assert await memory_id(home, summary) in answer["still_found"]
+
+
+@pytest.mark.parametrize(
+    ("told", "stays"),
+    [
+        ("自転車を四万円で買ったんだ", True),
+        ("I have a recital on Friday", True),
+        ("富士通のあれ、いくらだったっけ", False),
+        ("そのパソコン、まだ動くかな", False),
+    ],
+)
+async def test_what_was_told_beside_it_stays_and_is_remembered(tmp_path: Path, told: str, stays: bool) -> None:
+    """A search for nothing had shown the robot what is forgotten later; what the user told in that turn is another
+    matter, unless its words are in it. What the robot answered goes in any case."""
+    home = Home(tmp_path)
+    async with home.open() as memory:
+        first = await home.say(BOUGHT)
+        await memory.turn_ended(first)
+        await end(home, first)
+        found = await home.search()
+        assert found["candidates"]
+        beside = await home.say(told, "三万円の話だね", tool_calls=called("search_memory", found))
+        await memory.turn_ended(beside)
+        answer = await memory.owner.forget(await memory_id(home))
+        assert answer["still_found"] == []
+        await memory.worker.idle()
+        assert await left(home, "三万円") == []
+        assert bool(await left(home, told)) is stays
+        async with home.databases.world(write=False) as db:
+            said = {turn.role: turn.text for turn in await turns.source_turns_of(db, beside.turn_id)}
+            stored = await turns.get_turn(db, beside.turn_id)
+        assert said == {"user": told if stays else "", "robot": ""}
+        assert stored is not None
+        assert (stored.transcript, stored.reply) == (told if stays else "", "")
+        await end(home, beside)
+        async with home.databases.world(write=False) as db:
+            taken_in = [one.turn_id for one in await segments.open_exchanges(db, beside.session_id)] == []
+            kept = [one.result for one in await segments.segments_of(db, beside.session_id)]
+        assert taken_in
+        assert ("forgotten" in kept) is not stays
+    # Also at the next start nothing more goes, and nothing comes back.
+    async with home.open():
+        assert bool(await left(home, told)) is stays
+        assert await left(home, "三万円") == []
