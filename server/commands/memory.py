@@ -35,13 +35,14 @@ from server.commands.work_progress import MEGABYTES, MEMORIES, work_progress
 from server.config import load_settings
 from server.errors import StackChanError
 from server.run_file import read_run_file
+from server.storage.memory_ids import MEMORY_ID
 
 if TYPE_CHECKING:
     from server.commands.memory_local import LocalMemory
 
 Meaning = Literal["needed", "wanted", "unused"]
 """The embedding model, where no server runs: loaded or an error, loaded if it is here, or not loaded."""
-_MEMORY_ID = re.compile(r"mem_[0-9A-Z]{26}")
+_MEMORY_ID = re.compile(MEMORY_ID)
 _LAST_LINE_BYTES = 1000
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 

@@ -16,6 +16,7 @@ from server.memory.nouns import nouns
 from server.memory.numbers import quantities
 from server.memory.restating import without_opening
 from server.memory.telling import exact
+from server.storage.words import straight
 
 _ANY_DAY = dt.date(2000, 1, 3)
 _SHORT = 16
@@ -99,7 +100,7 @@ def _japanese_subject(question: str) -> str:
 
 
 def _english_subject(question: str) -> str:
-    plain = unicodedata.normalize("NFKC", question).replace("’", "'")
+    plain = straight(question)
     found = [(plain.find(name), name) for name in nouns(plain, _ANY_DAY)]
     if not found or any(place < 0 for place, _ in found):
         return ""

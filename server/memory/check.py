@@ -17,7 +17,7 @@ from server.memory.content import denies_for_another, is_bare_value, without_den
 from server.memory.dates import named_days
 from server.memory.numbers import Quantity, quantities
 from server.memory.restating import takes_back
-from server.storage.words import entity_key, fold
+from server.storage.words import entity_key, fold, plain
 
 Difference = Literal["number", "date", "negation"]
 Days = tuple[dt.date, dt.date]
@@ -167,15 +167,15 @@ _TAKES_BACK = re.compile(
 
 def is_negated(text: str) -> bool:
     """Whether something is denied, disliked or given up in `text`."""
-    return bool(_NEGATION.search(_ONLY_LOOKS_NEGATED.sub(" ", fold(text).replace("’", "'"))))
+    return bool(_NEGATION.search(_ONLY_LOOKS_NEGATED.sub(" ", plain(text))))
 
 
 def is_correction(text: str) -> bool:
     """Whether somebody says that what was believed is wrong: 違う、二万五千円; no, actually; it's not 300, it's 250."""
-    plain = fold(text).strip().replace("’", "'")
-    if _CORRECTION.search(plain) or denies_for_another(plain) or takes_back(text):
+    words = plain(text).strip()
+    if _CORRECTION.search(words) or denies_for_another(words) or takes_back(text):
         return True
-    return bool(_TAKES_BACK.search(plain)) and is_bare_value(plain)
+    return bool(_TAKES_BACK.search(words)) and is_bare_value(words)
 
 
 _FILLER = (

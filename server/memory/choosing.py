@@ -9,8 +9,9 @@ import re
 from collections.abc import Collection, Sequence
 
 from server.memory.meant import Thing, covered, request_of
-from server.memory.meant_words import all_words, plain, wanted_words
+from server.memory.meant_words import all_words, wanted_words
 from server.memory.request_words import CHOOSING
+from server.storage.words import plain
 
 _NONE = re.compile(
     r"やっぱり?(?:いい|やめ|なし)|やめ(?:て|とく|よう)|忘れないで|(?:消|忘)さ?れ?なくて(?:も)?いい|そのまま|キャンセル"

@@ -8,7 +8,8 @@ what can be remembered: 電気を消して is for the lamp. Pure; decides nothin
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from server.storage.words import hiragana, plain
 
 _END = r"(?:[。．.!?…~〜ー]|[よねなさ]*[。．.!?…~〜ー]*(?:\s|$))"
 _PLEASE = (
@@ -54,14 +55,13 @@ _ENGLISH = re.compile(
     rf"|{_TOLD}(?:do not|don't) (?:store|save|record|keep) (?:that|this|what i|any of (?:that|this|it))\b"
     rf"|{_TOLD}get (?:that|this|it) out of your (?:memory|head|mind)|{_TOLD}clear what you (?:know|remember|have)"
 )
-_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 
 
 def asks_to_forget(words: str) -> bool:
     """Whether words of a user are a request to forget something that they said."""
-    text = " ".join(unicodedata.normalize("NFKC", words).casefold().replace("’", "'").split())
+    text = " ".join(plain(words).split())
     # What an ear wrote in katakana is the same request.
-    for form in (text, text.translate(_HIRAGANA)):
+    for form in (text, hiragana(text)):
         if _JAPANESE.search(form) or (_ERASE.search(form) and _REMEMBERED.search(form)) or _ENGLISH.search(form):
             return True
     return False

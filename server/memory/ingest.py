@@ -31,13 +31,14 @@ from server.memory.segment import SegmentRecipe, closed_segments, recipe_for
 from server.memory.topic_words import topics_begin
 from server.storage import jobs, memories, segments, sessions
 from server.storage.database import Databases
+from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_records import Job, NewMemory, OpenExchange
 from server.storage.recall_tables import Confidence
 from server.storage.words import entity_key
 
 _EXCHANGES_LIMIT = 60
 """Of one session in one go; the rest follows in the next."""
-_MEMORY_ID = re.compile(r"mem_[0-9A-Z]{26}")
+_MEMORY_ID = re.compile(MEMORY_ID)
 _MOST_RECALLED = 8
 UTTERANCE_CHARACTERS = 2_000
 """So much of an utterance is looked at for memories: some minutes of speech. What is longer was pasted, and takes the

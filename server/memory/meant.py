@@ -28,6 +28,7 @@ from server.memory.meant_words import (
     wants_everything,
 )
 from server.memory.numbers import quantities
+from server.memory.telling import asks, sentences
 from server.storage.memory_records import Memory
 
 
@@ -268,7 +269,7 @@ def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: 
 
 
 def _is_asking(one: Thing) -> bool:
-    return "?" in one.text or "？" in one.text
+    return any(asks(sentence) for line in one.text.splitlines() for sentence in sentences(line))
 
 
 def _apart(request: Request, best: Sequence[Thing], one: Thing, head: str) -> bool | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import unicodedata
 from collections.abc import Collection, Iterable
 
 from server.memory.content import without_denied
@@ -25,10 +24,9 @@ from server.memory.request_words import (
     PETS,
     POINTING,
 )
-from server.storage.words import fold
+from server.storage.words import fold, hiragana, plain, straight
 
 _ANY_DAY = dt.date(2000, 1, 3)
-_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 _KANJI, _KATAKANA = "一-龯々ヶ", "ァ-ヺー"
 _RUN = re.compile(
     # 引っ越し, 買い物, 飲み会: kana within a word, and not a particle between two.
@@ -67,11 +65,6 @@ _NO_WORDS = ASKING | {"i'm", "i've", "i'd"}
 _STOPS = ASKING | NO_THING | frozenset(("my", "our", "your", "and", "is", "was"))
 
 
-def plain(text: str) -> str:
-    """Folded, with one apostrophe."""
-    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-
-
 def _key(word: str) -> str:
     """As words are compared: English without its ending, kana of one kind."""
     if word.isascii():
@@ -79,7 +72,7 @@ def _key(word: str) -> str:
         stem = next(iter(forms(word)[1:]), word)
         # The second form is the stem where there is an ending, else made up.
         return stem if word.startswith(stem) or word.endswith("ies") else word
-    return word.translate(_HIRAGANA)
+    return hiragana(word)
 
 
 def things(text: str, names: Iterable[str] = ()) -> tuple[str, ...]:
@@ -208,8 +201,8 @@ def mentions(word: str, text: str, words: Collection[str]) -> bool:
         return False
     folded = plain(text)
     if re.search(rf"[{_KANJI}]", bare):
-        return bare in folded.translate(_HIRAGANA)
-    runs = [run.translate(_HIRAGANA) for run in re.findall(rf"[{_KATAKANA}]+", folded)]
+        return bare in hiragana(folded)
+    runs = [hiragana(run) for run in re.findall(rf"[{_KATAKANA}]+", folded)]
     return any(run == bare or (len(bare) > 3 and bare in run) for run in runs) or (
         re.search(
             rf"(?:(?<![ぁ-ん])|(?<=[でにをはがのとも])){re.escape(bare)}(?=[はがをのもとにでへ、。]|さん|ちゃん|くん|って|$)",
@@ -221,21 +214,21 @@ def mentions(word: str, text: str, words: Collection[str]) -> bool:
 
 def owners(text: str) -> frozenset[str]:
     """Other people than who speaks, of whose things or doings `text` tells."""
-    found = {_kin(match["who"]) for match in _JAPANESE_OWNER.finditer(unicodedata.normalize("NFKC", text))}
-    straight = text.replace("’", "'")
-    for match in _ENGLISH_OWNER.finditer(straight):
+    written = straight(text)
+    found = {_kin(match["who"]) for match in _JAPANESE_OWNER.finditer(written)}
+    for match in _ENGLISH_OWNER.finditer(written):
         who = (match["kin"] or match["name"]).casefold()
         if who not in NO_OWNER and (match["kin"] is None or who not in PETS):
             found.add(_key(who))
-    if straight[:1].isascii() and is_said_of(straight):
-        found.add(_key(straight.split()[0].casefold()))
+    if written[:1].isascii() and is_said_of(written):
+        found.add(_key(written.split()[0].casefold()))
     return frozenset(found)
 
 
 def _kin(who: str) -> str:
     bare = re.sub(r"^お(?=[父母兄姉爺婆])|さん$|ちゃん$", "", who)
     kana = {"おとう": "父", "おかあ": "母", "おにい": "兄", "おねえ": "姉"}
-    return kana.get(bare, bare).translate(_HIRAGANA)
+    return hiragana(kana.get(bare, bare))
 
 
 def described(text: str, word: str) -> tuple[frozenset[str], bool]:
@@ -246,7 +239,7 @@ def described(text: str, word: str) -> tuple[frozenset[str], bool]:
     folded = plain(text)
     if word.isascii():
         return _described_english(folded, word)
-    at = folded.translate(_HIRAGANA).find(word)
+    at = hiragana(folded).find(word)
     if at < 0:
         return frozenset(), False
     before = re.split(r"[\s、。,.!?!?をはがにでへ]", folded[:at])[-1]

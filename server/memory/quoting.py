@@ -37,7 +37,7 @@ from server.memory.telling import (
     written_in,
 )
 from server.storage.recall_tables import MemoryType
-from server.storage.words import fold
+from server.storage.words import plain
 
 _CHARACTERS = {"ja": 90, "en": 200}
 """So much of one topic is one memory: what is corrected later takes little else with it."""
@@ -267,12 +267,12 @@ def _language(text: str, of_segment: str) -> str:
 
 
 def _type(text: str, language: str) -> MemoryType:
-    plain = fold(text).replace("’", "'")
-    if DECISION.search(plain):
+    words = plain(text)
+    if DECISION.search(words):
         return "decision"
-    if PREFERENCE.search(plain):
+    if PREFERENCE.search(words):
         return "preference"
-    return "episode" if any(_EVENT.search(one) for one in sentences(plain)) else "fact"
+    return "episode" if any(_EVENT.search(one) for one in sentences(words)) else "fact"
 
 
 def _most(language: str) -> int:

@@ -15,21 +15,17 @@ from server.memory.asking import Asker
 from server.memory.check import is_correction, is_filler
 from server.memory.content import is_bare_value
 from server.memory.meant import RecentTurn, Thing, memory_thing, turn_thing
+from server.memory.telling import only_asks, orders
 from server.storage import memories, memory_lookup, turns
 from server.storage.database import Databases, Db
+from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_records import Memory, MemoryFilter
 from server.storage.records import SourceTurn
 
 _TURNS = 20
-_MEMORY_ID = re.compile(r"mem_[0-9A-Z]{26}")
+_MEMORY_ID = re.compile(MEMORY_ID)
 _READ = "read_memory_source"
 _VERSIONS = 20
-_ASKS = re.compile(
-    r"[?？]\s*$|(?:かな|かしら|っけ|だろう|でしょうか|ますか|ですか|教えて)[。!]?$"
-    r"|(?:何|なに|誰|だれ|どこ|どんな|どれ|どっち|いつ(?!も)|いくつ|いくら|なぜ)[^、。]*[。]?$"
-    r"|^(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|was|were|can|could|will|would|should|tell)\b[^,.!]*$",
-    re.IGNORECASE,
-)
 
 RecentTurns = Callable[[Asker], Awaitable[Sequence[RecentTurn]]]
 
@@ -71,7 +67,7 @@ def _exchanges(said: Iterable[SourceTurn]) -> list[_Exchange]:
 async def _recent(db: Db, exchange: _Exchange, made: Sequence[str], readable: MemoryFilter) -> RecentTurn:
     said = exchange.user.text
     shown = await _current(db, _shown(exchange), readable)
-    asked = _ASKS.search(said.strip()) is not None
+    asked = only_asks(said) or orders(said)
     corrects = not made and (is_correction(said) or is_bare_value(said))
     told: tuple[Thing, ...] = ()
     if made:
@@ -111,13 +107,7 @@ async def _current(db: Db, memory_ids: Sequence[str], readable: MemoryFilter) ->
         for one in await memories.get_many(db, wanted):
             if one.superseded_by is not None and one.status == "superseded":
                 later.append(one.superseded_by)
-            elif one.status == "active" and _may_find(one, readable):
+            elif one.status == "active" and one.may_be_found_by(readable.persona_id, readable.speaker_id):
                 found[one.memory_id] = one
         wanted = [one for one in later if one not in found]
     return list(found.values())
-
-
-def _may_find(memory: Memory, readable: MemoryFilter) -> bool:
-    if memory.persona_id != readable.persona_id:
-        return False
-    return memory.visibility == "house" or (readable.speaker_id is not None and readable.speaker_id in memory.speakers)

@@ -16,7 +16,7 @@ from server.memory.dates import named_days
 from server.memory.english_words import VERBS
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
-from server.storage.words import fold
+from server.storage.words import plain
 
 _TITLE = re.compile(r"\b(Mrs?|Dr)\.")
 _NO_STOP = "\ue000"
@@ -41,7 +41,8 @@ _QUESTION = re.compile(
     r"[?？]\s*$"
     r"|(?:覚えて|(?:、|って|か)知って)い?る[。!]?$|っけ、[^、]{1,8}$"
     r"|(?:かな[あぁー]?|かしら|っけ|だろう[ね]?|でしょうか|ますか|ですか|たか|のか|んだい|教えて)[。!]?$"
-    r"|(?:何|なに|なんの|なんで|誰|だれ|どこ|どう(?!し?ても)|どんな|どれ|どっち|いつ(?!も)|いくつ|いくら|なぜ)[^、]*"
+    r"|(?:何|(?<!ん)なに|なんの|なんで|誰|(?<!よ)だれ|どこ|(?<![ぶ])どう(?!し?ても|ぶつ|ぞ)|どんな|どれ|どっち"
+    r"|(?<![あこそ])いつ(?!も)|いくつ|いくら|なぜ)[^、]*"
     r"(?:の|と思う|んだ|か|い|にした|は|がいい)[。]?$"
     r"|^(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may"
     r"|have you|has)\b(?!\s+(?:a|an)\s+(?:day|week|night))[^,.!]*$",
@@ -179,4 +180,4 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return fold(text).strip().replace("’", "'")
+    return plain(text).strip()

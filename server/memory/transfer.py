@@ -14,11 +14,12 @@ from server.memory.transfer_lines import VERSION, Channel, End, Header, Line, Me
 from server.storage import memory_browse, memory_lookup
 from server.storage.database import Databases, Db
 from server.storage.memory_browse import WholeTurn
+from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_records import Memory
 from server.storage.records import SourceTurn
 
 _PAGE = 100
-_MEMORY_ID = re.compile(r"mem_[0-9A-HJKMNP-TV-Z]{26}")
+_MEMORY_ID = re.compile(MEMORY_ID)
 
 
 async def export_lines(databases: Databases, *, now: dt.datetime, server_version: str = "") -> AsyncIterator[bytes]:

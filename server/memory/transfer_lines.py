@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from server.errors import RequestError
+from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_import_records import ImportedChannel, ImportedMemory, ImportedTurn, ImportedWords
 from server.storage.recall_tables import Confidence, MemoryType
 from server.storage.session_tables import ChannelKind, InputKind, SourceRole, Visibility
@@ -57,7 +58,7 @@ Short = Annotated[str, Field(max_length=200), AfterValidator(clean_text)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x20\x7f]+$"), AfterValidator(clean_text)]
 Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Zone = Annotated[str, Field(max_length=64), AfterValidator(_zone)]
-MemoryId = Annotated[str, Field(pattern=r"^mem_[0-9A-HJKMNP-TV-Z]{26}$")]
+MemoryId = Annotated[str, Field(pattern=f"^{MEMORY_ID}$")]
 Number = Annotated[int, Field(ge=1, le=_BIGGEST_NUMBER)]
 Milliseconds = Annotated[int, Field(ge=0, le=_BIGGEST_NUMBER)]
 

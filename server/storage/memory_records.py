@@ -70,6 +70,12 @@ class Memory(MemoryFacts):
     source_turn_ids: tuple[int, ...]
     """In the order they were said."""
 
+    def may_be_found_by(self, persona_id: str, speaker_id: str | None) -> bool:
+        """Whether who asks may find it at all: nobody what was forgotten, a stranger nothing private."""
+        if self.status == "forgotten" or self.persona_id != persona_id:
+            return False
+        return self.visibility == "house" or (speaker_id is not None and speaker_id in self.speakers)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryChanges:

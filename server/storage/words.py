@@ -31,6 +31,7 @@ _RUN = re.compile(
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LETTERS_OR_DIGITS = re.compile(r"\d+(?:\.\d+)*|[^\d.]+")
 _ALL_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
+_TO_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ class Term:
 def fold(text: str) -> str:
     """`text` as it is compared: NFKC (ＲＴＸ -> RTX, ﾊﾟｿｺﾝ -> パソコン), case-folded."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def straight(text: str) -> str:
+    """NFKC with one kind of apostrophe; capitals stay."""
+    return unicodedata.normalize("NFKC", text).replace("’", "'")
+
+
+def plain(text: str) -> str:
+    """Folded, with one kind of apostrophe: as rules read it."""
+    return fold(text).replace("’", "'")
+
+
+def hiragana(text: str) -> str:
+    """Katakana as hiragana: ワスレテ is わすれて. Marks of long vowels stay."""
+    return text.translate(_TO_HIRAGANA)
 
 
 def entity_key(text: str) -> str:
@@ -69,11 +85,6 @@ def query_terms(text: str) -> list[Term]:
     found = list(dict.fromkeys(term for run in _runs(text) for term in _query_terms(run)))
     telling = [term for term in found if not _ALL_HIRAGANA.fullmatch(term.word)]
     return (telling or found)[:QUERY_TERMS_LIMIT]
-
-
-def share_a_word(query: str, text: str) -> bool:
-    """Whether a search for `query` would find `text` by a word."""
-    return finds(query, set(tokens(text)))
 
 
 def finds(query: str, words: Collection[str]) -> bool:

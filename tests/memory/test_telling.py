@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from server.memory.telling import only_asks, orders, sentences, tells, without_its_question, written_in
+from server.memory.telling import asks, only_asks, orders, sentences, tells, without_its_question, written_in
 
 pytestmark = pytest.mark.unit
 TODAY = dt.date(2026, 12, 1)
@@ -37,6 +37,25 @@ def test_a_question_tells_nothing(text: str) -> None:
 def test_what_is_to_be_remembered_is_kept_though_it_asks(text: str) -> None:
     assert tells(text, TODAY, "en" if text.isascii() else "ja")
     assert not only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("あいつ俺の靴下ばっかり狙うんだ", "あいつ俺の靴下ばっかり狙うんだよな"),
+        *("こいつがうちの犬なんだ", "そいつは寝てばかりい"),
+        *("みんなに会ったんだ", "そんなに広くない", "ぶどうを買ったんだ", "どうぶつ園に行くんだ", "よだれがすごい"),
+        *("The whole family came.", "My candle is lit.", "Whatever he eats, he stays thin.", "Island life suits me."),
+    ],
+)
+def test_a_word_of_asking_within_another_word_asks_nothing(text: str) -> None:
+    assert not asks(text)
+    assert not only_asks(text)
+
+
+@pytest.mark.parametrize("text", ["いつ帰るの", "どいつがやったのか", "なにを食べたの", "どうするの", "だれが来たの"])
+def test_the_same_words_alone_ask(text: str) -> None:
+    assert asks(text)
 
 
 @pytest.mark.parametrize("text", ["覚えてないよ", "I don't remember", "We remember well"])
