@@ -25,6 +25,9 @@ Send = Callable[[ToDevice], Awaitable[bool]]
 """Sends to the device; False: it is not there."""
 
 LEVEL_STEP_MS = 40
+_GRACE_SECONDS = 0.3
+"""A device plays a little later than it is sent: it is told to be silent so long after the clock says it is."""
+_LAST_WORD_SECONDS = 0.15
 _PIECE_SECONDS = 0.12
 """So much sound is converted and encoded in one go: one device's sentence must not hold up the others."""
 
@@ -47,6 +50,7 @@ class TurnVoice:
         """For the sender: something was put in, or the voice was stopped. (Two waiters of one event that both clear it
         may miss it.)"""
         self._progressed = asyncio.Event()
+        self._last_word = asyncio.Event()
         self._monotonic = monotonic
         self._settings = settings
         self._audio = audio
@@ -62,6 +66,8 @@ class TurnVoice:
         self._acknowledged: tuple[float, float] | None = None
         """How much the device says it has played, in milliseconds, and when it said so."""
         self._frozen_ms: float | None = None
+        self._silent_at = 0.0
+        """When the device has played what it got, by the clock."""
 
     # --- the turn puts in ---
 
@@ -102,7 +108,11 @@ class TurnVoice:
     def acknowledge(self, ms: float) -> None:
         """The device says that it has played so much of this turn."""
         ms = min(float(ms), float(self._pacer.sent_ms))
-        if self._acknowledged is None or ms > self._acknowledged[0]:
+        if self._frozen_ms is not None:
+            # Its last word: it knows better when it fell silent.
+            self._frozen_ms = min(ms, self._frozen_ms)
+            self._last_word.set()
+        elif self._acknowledged is None or ms > self._acknowledged[0]:
             self._acknowledged = ms, self._monotonic()
             self._wake()
 
@@ -123,6 +133,16 @@ class TurnVoice:
             ms, at = self._acknowledged
             played = min(played, ms + (now - at) * 1000)
         return played
+
+    async def final_ms(self) -> float:
+        """After it was stopped: how much was played. A device that tells so is given a moment for its last word."""
+        if self._acknowledged is not None and self._away_since is None:
+            try:
+                async with asyncio.timeout(_LAST_WORD_SECONDS):
+                    await self._last_word.wait()
+            except TimeoutError:
+                pass
+        return self.played_ms()
 
     async def played_out(self) -> None:
         """Return when all sound was played, when it was stopped, or when the device has been away for too long."""
@@ -145,7 +165,7 @@ class TurnVoice:
             return max(0.0, self._away_since + self._settings.resume_seconds - now)
         if self._waiting or self._ready or (self._begun and not self._said_stop):
             return None
-        return self._unplayed_seconds()
+        return 0.0  # nothing was sent, or the device was told to be silent when it was
 
     # --- the sender takes out ---
 
@@ -172,19 +192,24 @@ class TurnVoice:
         elif self._ready and self._ready[0] is message:
             self._ready.popleft()
             if isinstance(message, SpeechFrame):
-                self._pacer.sent(self._monotonic())
+                now = self._monotonic()
+                self._pacer.sent(now)
+                self._silent_at = now + self._pacer.unplayed_seconds(now)
         self._wake()
 
     def _closing(self) -> tuple[ToDevice | None, float | None]:
         """To a device the end is to be silent: it comes when all is played, or at once when it was stopped."""
         if not self._begun or self._said_stop:
             return None, None
-        return SpeechStop(self.turn_id), 0.0 if self._stopped else self._unplayed_seconds()
+        if self._stopped:
+            return SpeechStop(self.turn_id), 0.0
+        return SpeechStop(self.turn_id), self._until_silence()
 
-    def _unplayed_seconds(self) -> float:
+    def _until_silence(self) -> float:
+        """Seconds until the device has played all, by its own word or by the clock and some grace."""
         if self._acknowledged is not None and self._acknowledged[0] >= self._pacer.sent_ms:
             return 0.0
-        return self._pacer.unplayed_seconds(self._monotonic())
+        return max(0.0, self._silent_at + _GRACE_SECONDS - self._monotonic())
 
     def _prepare(self, item: str | Pcm16) -> None:
         if not self._begun:

@@ -17,8 +17,8 @@ from server.pipeline.speculation import HeldCompletion
 class Playback(Protocol):
     """How the device gets on with the sound of a turn."""
 
-    def played_ms(self) -> float:
-        """How much of the turn's sound has been played, in milliseconds; never more than was sent."""
+    async def final_ms(self) -> float:
+        """How much of the turn's sound was played until it was stopped, in milliseconds; never more than was sent."""
 
     async def played_out(self) -> None:
         """Return when all that was sent is played, or when nobody is there to play it any more."""

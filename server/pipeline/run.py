@@ -81,7 +81,7 @@ class TurnRun:
         elif not await self._live_stages(live):
             self._trace.facts["interrupted"] = live.reason
             self._trace.mark("interrupted")
-            said = self._voice.words.until(live.playback.played_ms())
+            said = self._voice.words.until(await live.playback.final_ms())
             moved = self._thought.movement if self._thought is not None else Answer(reply="")
             return self._result("interrupted", replace(moved, reply=said))
         return self._result("no_speech" if self._answer is None else "ok", self._answer)

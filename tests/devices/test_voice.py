@@ -18,6 +18,8 @@ pytestmark = pytest.mark.unit
 
 Result = TypeVar("Result")
 PCM = AudioFormat("pcm16", 24_000, 60)
+GRACE_SECONDS = 0.3
+"""A device that does not say what it has played is given so much more."""
 
 
 class Device:
@@ -75,7 +77,7 @@ def test_all_of_it_goes_in_order_and_at_the_pace_of_playing() -> None:
         return device.now()
 
     device, seconds = with_device(play)
-    assert seconds == pytest.approx(1.8, abs=0.001)
+    assert seconds == pytest.approx(1.8 + GRACE_SECONDS, abs=0.001)
     assert device.kinds() == ["SpeechStart", "Sentence", "SpeechFrame", "Sentence", "SpeechFrame", "SpeechStop"]
     at = [time for time, _ in device.frames()]
     assert at[:5] == [0.0] * 5
@@ -217,7 +219,7 @@ def test_for_a_device_that_is_away_the_rest_waits_and_then_goes_on() -> None:
         return device, device.now()
 
     device, over = in_virtual_time(run())
-    assert over == pytest.approx(60.36 + 0.6, abs=0.01)  # what it had been given is played
+    assert over == pytest.approx(60.36 + 0.6 + GRACE_SECONDS, abs=0.01)  # what it had been given is played
     assert len(device.frames()) == 20
     assert device.kinds()[-1] == "SpeechStop"
 
@@ -260,3 +262,42 @@ def test_silence_is_a_turn_without_sound() -> None:
 
     device, seconds = with_device(play)
     assert (device.got, seconds) == ([], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("last_word", "after", "final", "waited"),
+    [(None, 0.0, 1000, 0.15), (850, 0.05, 850, 0.05), (5000, 0.05, 1000, 0.05), (850, 0.5, 1000, 0.15)],
+)
+def test_a_device_that_tells_has_the_last_word(
+    last_word: float | None, after: float, final: float, waited: float
+) -> None:
+    async def play(device: Device) -> tuple[float, float]:
+        voice = device.voice.begin()
+        say(voice, 3.0)
+        await asyncio.sleep(0.5)
+        device.voice.acknowledge(7, 500)
+        await asyncio.sleep(0.5)
+        device.voice.hush()
+        began = device.now()
+        if last_word is not None:
+            asyncio.get_running_loop().call_later(after, device.voice.acknowledge, 7, last_word)
+        ms = await voice.final_ms()
+        took = device.now() - began
+        await asyncio.sleep(1.0)
+        return ms, took
+
+    _, (ms, took) = with_device(play)
+    assert ms == pytest.approx(final, abs=61)
+    assert took == pytest.approx(waited, abs=0.01)
+
+
+def test_of_a_device_that_tells_nothing_nobody_waits_for_a_last_word() -> None:
+    async def play(device: Device) -> float:
+        voice = device.voice.begin()
+        say(voice, 3.0)
+        await asyncio.sleep(0.5)
+        device.voice.hush()
+        await voice.final_ms()
+        return device.now()
+
+    assert with_device(play)[1] == pytest.approx(0.5, abs=0.001)

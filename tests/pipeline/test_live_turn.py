@@ -39,6 +39,9 @@ class Device:
     def played_ms(self) -> float:
         return 0.0 if self.began is None else min(self.sent_ms, (self.now() - self.began) * 1000)
 
+    async def final_ms(self) -> float:
+        return self.played_ms()
+
     async def played_out(self) -> None:
         await asyncio.sleep((self.sent_ms - self.played_ms()) / 1000)
 
