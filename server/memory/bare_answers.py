@@ -73,6 +73,11 @@ def statement_of(question: str, answer: str, language: str) -> str | None:
     return None
 
 
+def asks_another(question: str, answer: str) -> bool:
+    """Whether a question plainly asks for another kind of value than `answer` gives: いくら, and 七時だよ."""
+    return _ASKED.search(question) is not None and not _fits(question, answer)
+
+
 def _fits(question: str, answer: str) -> bool:
     """Whether it is asked for such a value: an amount for いくら, a day for いつ."""
     asked = _ASKED.search(question)
@@ -80,6 +85,10 @@ def _fits(question: str, answer: str) -> bool:
     units = {one.unit for one in quantities(plain)}
     is_day = bool(named_days(plain, _ANY_DAY) or WEEKDAY.search(plain))
     if asked is None:
+        return False
+    if re.search(r"\d\s?:\s?\d\d", plain):
+        return bool(asked["clock"] or asked["day"])
+    if re.match(r"\s*今", plain) and asked["money"]:
         return False
     if asked["money"]:
         return not is_day and bool(units) and units <= _MONEY

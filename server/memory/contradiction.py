@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from server.memory.check import Difference, Stated, adds_to, contradicts, differing_units, stated
 from server.memory.content import content_words, home_of, resident
 from server.memory.restating import PutRight, restated
+from server.memory.whose import apart, asks_about, is_of_self, of_another, same_people
 from server.storage.memory_records import Memory, NewMemory
 from server.storage.words import entity_key
 
@@ -64,6 +65,8 @@ class Proposal:
     differs in it, it was said to correct it, whatever the words."""
     put_right: PutRight | None = None
     """Its words, where they give a value or a name and nothing else: a memory that has another is told anew with it."""
+    asked: str = ""
+    """What the user had asked when memories were recalled: one that is not about that is not put right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,26 @@ class Decision:
 
 def decide(proposal: Proposal, candidates: Sequence[tuple[Memory, float]], recipe: KeepRecipe) -> Decision:
     """What to do with a proposal. `candidates`: active memories with their cosine to it, in any order."""
-    nearest = sorted(candidates, key=lambda pair: (-pair[1], pair[0].memory_id))
     new = proposal.memory
+    nearest = sorted(candidates, key=lambda pair: (-pair[1], pair[0].memory_id))
+    comparable = [
+        pair for pair in nearest if not of_another(new.speakers, pair[0].speakers, new.summary, pair[0].summary)
+    ]
     mine = stated_by(new)
-    contradicted = _contradicted(proposal, mine, nearest, recipe)
+    contradicted = _contradicted(proposal, mine, comparable, recipe)
     if later := [one for one in contradicted if _last_turn(one) > _last_turn(new)]:
         return Decision(superseded_by=later[0].memory_id)
     if contradicted:
         return Decision(supersedes=tuple(one.memory_id for one in contradicted))
     for memory, cosine in nearest:
-        if cosine >= recipe.duplicate and says_no_more(new, memory):
+        if cosine >= recipe.duplicate and not of_another_person(new, memory) and says_no_more(new, memory):
             return Decision(repeats=memory.memory_id)
     return Decision()
+
+
+def of_another_person(new: NewMemory, memory: Memory | NewMemory) -> bool:
+    """Whether each is said by another known person, of himself: what both say the same way is not the same."""
+    return apart(new.speakers, memory.speakers) and (is_of_self(new.summary) or is_of_self(memory.summary))
 
 
 def says_no_more(new: NewMemory, than: Memory | NewMemory) -> bool:
@@ -122,6 +133,8 @@ def _contradicted(
             continue
         theirs = stated_by(memory)
         differing = contradicts(mine, theirs)
+        if not _about_it(proposal, memory):
+            continue
         exclusive = differing and _cannot_both_hold(proposal.memory, memory, differing)
         if cosine >= recipe.same_matter and (exclusive or _moved(proposal.memory, memory)):
             found.append(memory)
@@ -131,6 +144,8 @@ def _contradicted(
             # Red that was blue: no rule sees it, so all else must be the same. Much is said with 本当は. A bare value
             # corrects only what has such a value.
             alike = proposal.put_right is None and cosine >= recipe.same_matter and same_names(proposal.memory, memory)
+        if differing and _loses_more(mine, theirs, whole=proposal.put_right is not None):
+            alike = alike and _restated(proposal, memory)
         said_again = cosine >= recipe.duplicate and not adds_to(mine, theirs)
         if proposal.corrects and alike and not said_again:
             corrected.append((bool(differing), cosine, memory))
@@ -146,9 +161,44 @@ def _answered(proposal: Proposal, mine: Stated, nearest: Sequence[tuple[Memory, 
     """The memory that was told before and has another value: the one that was told first."""
     compared = {memory.memory_id: memory for memory, _ in nearest}
     for memory_id in proposal.told:
-        if memory_id in compared and contradicts(mine, stated_by(compared[memory_id])) & {"number", "date"}:
-            return compared[memory_id]
+        if memory_id not in compared or not _about_it(proposal, memory := compared[memory_id]):
+            continue
+        theirs = stated_by(memory)
+        if not contradicts(mine, theirs) & {"number", "date"}:
+            continue
+        if _restated(proposal, memory) or not (_says_nothing_else(proposal) or _loses_more(mine, theirs, whole=True)):
+            return memory
     return None
+
+
+def _about_it(proposal: Proposal, memory: Memory) -> bool:
+    """Whether a memory is about what was asked when it came up, and about no other people than the new one."""
+    text = f"{memory.topic} {memory.summary}"
+    if proposal.asked and memory.memory_id in (*proposal.recalled, *proposal.told):
+        return asks_about(proposal.asked, text) and same_people(proposal.memory.summary, text)
+    return same_people(proposal.memory.summary, text)
+
+
+def _restated(proposal: Proposal, memory: Memory) -> bool:
+    return proposal.put_right is not None and restated(memory.summary, day_of(memory), proposal.put_right) is not None
+
+
+def _says_nothing_else(proposal: Proposal) -> bool:
+    """Whether a value is all it says: in the place of a statement it would say nothing."""
+    return proposal.put_right is not None and not _words_of(proposal.memory)
+
+
+def _loses_more(mine: Stated, theirs: Stated, *, whole: bool) -> bool:
+    """Whether more values would be lost with the older statement than the newer one puts in their place."""
+    if whole:
+        lost = len(theirs.numbers - mine.numbers) + len(theirs.days - mine.days)
+        return lost > len(mine.numbers - theirs.numbers) + len(mine.days - theirs.days)
+    units = differing_units(mine, theirs)
+    return any(_many(theirs, unit) > _many(mine, unit) for unit in units)
+
+
+def _many(what: Stated, unit: str) -> int:
+    return sum(one.unit == unit for one in what.numbers)
 
 
 def _put_right(proposal: Proposal, nearest: Sequence[tuple[Memory, float]], recipe: KeepRecipe) -> Memory | None:
@@ -156,7 +206,11 @@ def _put_right(proposal: Proposal, nearest: Sequence[tuple[Memory, float]], reci
     said = proposal.put_right
     if said is None:
         return None
-    fitting = {one.memory_id: (one, near) for one, near in nearest if restated(one.summary, day_of(one), said)}
+    fitting = {
+        one.memory_id: (one, near)
+        for one, near in nearest
+        if _about_it(proposal, one) and restated(one.summary, day_of(one), said)
+    }
     spoken_of = (*proposal.told, *(proposal.recalled if proposal.corrects else ()))
     for memory_id in spoken_of:
         if memory_id in fitting:

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from server.engines.base import EmbeddingEngine, LlmEngine, LlmRequest, LlmText
 from server.errors import LlmError
 from server.memory.check import Problems, Said, check, is_correction, is_filler
+from server.memory.content import is_supposed
 from server.memory.contradiction import Proposal
 from server.memory.dates import named_days
 from server.memory.keeper import Keeper
@@ -131,9 +132,10 @@ class Ingestor:
             for draft, problems in await self._drafts(part):
                 # Of a memory about several things the value alone does not say which it is about.
                 told = next((answering[place] for place in reversed(draft.about) if answering[place]), ())
-                proposals.append(
-                    replace(_proposal(part, draft, problems, tuple(dict.fromkeys((*told, *recalled)))), told=told)
-                )
+                made = _proposal(part, draft, problems, tuple(dict.fromkeys((*told, *recalled))))
+                first = next((place for place in draft.about if answering[place]), draft.about[-1])
+                asked = part[first - 1] if first else before
+                proposals.append(_answering(replace(made, told=told), asked))
         hold = holding(job, self._clock, self._limits.lease_seconds)
         await self._keeper.keep(job.subject, [one.turn_id for one in part], proposals, hold)
         return telling and not self._quotes
@@ -199,7 +201,8 @@ def _shown(exchange: OpenExchange) -> SpokenExchange:
     robot = exchange.robot
     own = robot is not None and not robot.tool_calls and exchange.outcome != "failed"
     said = exchange.user.text[:UTTERANCE_CHARACTERS]
-    return SpokenExchange(said, robot.text if robot is not None and own else None, _day(exchange))
+    words = robot.text if robot is not None and own else None
+    return SpokenExchange(said, words, _day(exchange), exchange.user.speaker_id)
 
 
 def _checked(draft: Draft, shown: Sequence[SpokenExchange], language: str) -> tuple[Draft, Problems]:
@@ -259,8 +262,19 @@ def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, re
         source_turn_ids=tuple(sources),
     )
     put_right = PutRight(last.text, _day(about[-1]), last.language) if draft.value_only else None
-    corrects = any(is_correction(one.user.text) for one in about)
+    corrects = any(is_correction(one.user.text) and not is_supposed(one.user.text) for one in about)
     return Proposal(memory, corrects, recalled, put_right=put_right)
+
+
+def _answering(proposal: Proposal, asked: OpenExchange | None) -> Proposal:
+    """With what was asked and answered before: which memory is meant, and which of its values."""
+    if asked is None:
+        return proposal
+    said = proposal.put_right
+    if said is not None:
+        said = replace(said, asked=asked.user.text, told=asked.robot.text if asked.robot else "")
+    recalled = bool(_recalled([asked]))
+    return replace(proposal, put_right=said, asked=asked.user.text if recalled else "")
 
 
 def _occurred_at(draft: Draft, last: OpenExchange) -> dt.datetime:

@@ -14,7 +14,16 @@ from zoneinfo import ZoneInfo
 from server.engines.base import EmbeddingEngine
 from server.errors import MemoryIndexError
 from server.events import Samples
-from server.memory.contradiction import Decision, KeepRecipe, Proposal, day_of, decide, names, says_no_more
+from server.memory.contradiction import (
+    Decision,
+    KeepRecipe,
+    Proposal,
+    day_of,
+    decide,
+    names,
+    of_another_person,
+    says_no_more,
+)
 from server.memory.dates import named_days
 from server.memory.index.base import IndexFilter, MemoryIndex
 from server.memory.indexer import document_text, memory_text
@@ -59,7 +68,11 @@ class Neighbours:
         for proposal, vector in zip(proposals, vectors, strict=True):
             for place, (other, near) in enumerate(zip(kept, of_kept, strict=True)):
                 alike = float(vector @ near) >= self._recipe.duplicate
-                if alike and says_no_more(proposal.memory, other.memory):
+                if (
+                    alike
+                    and not of_another_person(proposal.memory, other.memory)
+                    and says_no_more(proposal.memory, other.memory)
+                ):
                     kept[place] = _joined(other, proposal)
                     break
             else:

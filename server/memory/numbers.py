@@ -18,12 +18,12 @@ _KANJI = "".join([*_DIGITS, *_SMALL, *_LARGE])
 _PIECE = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 _COUNTERS = (
     "円|ドル|ユーロ|元|人|日|月|年|時|分|秒|個|枚|匹|頭|羽|台|冊|本|回|歳|才|階|度|杯|つ|番目|週|泊|袋|箱|名|店|曲|足|着|軒"
-    "|か月|ヶ月|カ月|ヵ月|箇月|メートル|センチ|キロ|グラム|リットル|パーセント|割|畳|部屋|丁目|号|点|位|倍"
+    "|か月|ヶ月|カ月|ヵ月|箇月|メートル|センチ|キロ|グラム|リットル|パーセント|割|畳|錠|粒|部屋|丁目|号|点|位|倍"
 )
 _NUMERAL = re.compile(
     rf"(?P<sign>[¥$€]\s?)?(?P<number>{_PIECE}(?:[{_KANJI}]|(?<=[{_KANJI}]){_PIECE})*|[{_KANJI}]+(?:{_PIECE}[{_KANJI}]*)*)"
     rf"(?:\s?(?P<thousands>k|thousand|million)\b)?"
-    rf"\s?(?P<unit>{_COUNTERS}|%|[A-Za-z]+)?",
+    rf"\s?(?P<unit>{_COUNTERS}|%|o'clock|[A-Za-z]+)?",
     re.IGNORECASE,
 )
 _PARTS = re.compile(rf"{_PIECE}|[{_KANJI}]")
@@ -48,7 +48,7 @@ _ENGLISH = {word: value for value, word in enumerate(_ONES.split())} | {
 _ENGLISH_LARGE = {"thousand": 10**3, "million": 10**6}
 _ENGLISH_WORD = "|".join(sorted([*_ENGLISH, *_ENGLISH_LARGE, "hundred"], key=len, reverse=True))
 _ENGLISH_NUMERAL = re.compile(
-    rf"\b(?P<words>(?:{_ENGLISH_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_ENGLISH_WORD}))*)\b(?:\s(?P<unit>[A-Za-z]+))?",
+    rf"\b(?P<words>(?:{_ENGLISH_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_ENGLISH_WORD}))*)\b(?:\s(?P<unit>o'clock|[A-Za-z]+))?",
     re.IGNORECASE,
 )
 

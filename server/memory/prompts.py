@@ -42,6 +42,8 @@ class SpokenExchange:
     robot: str | None
     on: dt.date
     """The local day it was said on."""
+    speaker: str | None = None
+    """Who said it, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

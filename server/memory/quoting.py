@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import filterfalse
 
-from server.memory.bare_answers import is_answer, statement_of
+from server.memory.bare_answers import asks_another, is_answer, statement_of
 from server.memory.check import is_correction, is_filler
-from server.memory.content import content_words, has_value, is_bare_value
+from server.memory.content import content_words, has_value, is_bare_value, is_supposed, is_unasserted_value
 from server.memory.dates import named_days
 from server.memory.nouns import nouns
 from server.memory.prompts import Draft, SpokenExchange
@@ -36,6 +36,7 @@ from server.memory.telling import (
     without_its_question,
     written_in,
 )
+from server.memory.whose import in_first_person, is_own, of_another
 from server.storage.recall_tables import MemoryType
 from server.storage.words import plain
 
@@ -71,16 +72,16 @@ def quoted(exchanges: Sequence[SpokenExchange], language: str) -> tuple[Draft, .
     for place in range(len(exchanges)):
         _add(pieces, exchanges, place, language)
     subject = _subject(pieces, exchanges)
-    return tuple(_draft(part, exchanges, subject) for part in _parts(pieces))
+    return tuple(_draft(part, exchanges, subject) for part in _parts(pieces, exchanges))
 
 
 def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, language: str) -> None:
     """What an exchange adds to the pieces: one more, more to an earlier one, or nothing."""
     one = exchanges[place]
     language = _language(one.user, language)
-    if is_filler([one.user]) or _only_denies(one):
+    if is_filler([one.user]) or _only_denies(one) or is_unasserted_value(one.user):
         return
-    corrects = is_correction(one.user)
+    corrects = is_correction(one.user) and not is_supposed(one.user)
     telling = tells(one.user, one.on, language)
     bare = is_bare_value(one.user) or (corrects and puts_right(one.user))
     if bare or (not telling and is_answer(one.user, one.on)):
@@ -90,7 +91,7 @@ def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, 
     if not telling:
         return
     piece = _Piece((place,), _lasting(one, language), language)
-    if corrects and place and not is_filler([exchanges[place - 1].user]):
+    if corrects and place and not is_filler([exchanges[place - 1].user]) and not _apart(exchanges, place, one.user):
         _add_to_what_was_before(pieces, exchanges, piece)
     else:
         pieces.append(piece)
@@ -102,7 +103,11 @@ def _add_value(
     """A bare value: put right in what was told before, told with what was asked, or as it stands."""
     one = exchanges[place]
     before = _before(exchanges, place)
-    if corrects and _put_right(pieces, PutRight(one.user, one.on, language), place, before):
+    if before is not None and _of_another(exchanges, before, place, language):
+        return
+    told = "" if before is None else exchanges[before].robot or ""
+    said = PutRight(one.user, one.on, language, told=told)
+    if corrects and _put_right(pieces, said, exchanges, place, before):
         return
     denied = (
         [] if before is None else [between for between in range(before + 1, place) if _only_denies(exchanges[between])]
@@ -113,29 +118,38 @@ def _add_value(
             pieces.append(alone)
         return
     other = exchanges[before]
-    told = bool(pieces) and pieces[-1].about[-1] == before
+    continues = bool(pieces) and pieces[-1].about[-1] == before
     asked = [other.user] if only_asks(other.user) or orders(other.user) else []
     asked += _asked_by(other.robot)
-    for question in asked if not told else ():
+    for question in asked if not continues else ():
         if statement := statement_of(question, one.user, language):
             quote = lasting(statement, one.on, language)
             pieces.append(replace(alone, about=(before, *alone.about), quote=quote))
             return
-    answers = told or (bool(asked) and (only_asks(other.user) or not orders(other.user)))
-    if denied or (other.robot is None and (told or not (answers or corrects))):
+    if asked and not continues and all(asks_another(question, one.user) for question in asked):
+        # The time of day is no price; alone it says nothing.
+        if corrects:
+            pieces.append(alone)
+        return
+    answers = continues or (bool(asked) and (only_asks(other.user) or not orders(other.user)))
+    if denied or (other.robot is None and (continues or not (answers or corrects))):
         # What it answers came out of memory: it is about that, not about what was told before.
         pieces.append(alone)
     elif corrects or answers:
-        _add_to_what_was_before(pieces, exchanges, replace(alone, value_only=not told))
+        _add_to_what_was_before(pieces, exchanges, replace(alone, value_only=not continues))
 
 
-def _put_right(pieces: list[_Piece], said: PutRight, place: int, before: int | None) -> bool:
+def _put_right(
+    pieces: list[_Piece], said: PutRight, exchanges: Sequence[SpokenExchange], place: int, before: int | None
+) -> bool:
     """Whether what was told earlier in the segment has the value that is taken back; then it has the right one now."""
     named = swapped(said.words) is not None
     for number in range(len(pieces) - 1, -1, -1):
         piece = pieces[number]
         if not named and piece.about[-1] != before:
             return False
+        if _apart(exchanges, place, piece.quote, said_by=piece.about):
+            continue
         if piece.language == said.language and (made := restated(piece.quote, said.on, said)):
             pieces[number] = replace(piece, about=(*piece.about, place), quote=made.text)
             return True
@@ -160,6 +174,25 @@ def _add_to_what_was_before(pieces: list[_Piece], exchanges: Sequence[SpokenExch
     pieces.append(replace(piece, about=(place - 1, place), quote=_joined(quotes, piece.language)))
 
 
+def _apart(exchanges: Sequence[SpokenExchange], place: int, *texts: str, said_by: Sequence[int] | None = None) -> bool:
+    """Whether somebody else said what was before, and it or one of these texts may be about nobody but its speaker."""
+    before = (place - 1,) if said_by is None else said_by
+    others = [name for at in before if (name := exchanges[at].speaker) is not None]
+    mine = [name for name in (exchanges[place].speaker,) if name is not None]
+    return of_another(mine, others, *texts, *([exchanges[place - 1].user] if said_by is None else []))
+
+
+def _of_another(exchanges: Sequence[SpokenExchange], before: int, place: int, language: str) -> bool:
+    """Whether a value is said to what another person said or asked of himself: it is no answer to that."""
+    one, other = exchanges[place], exchanges[before]
+    if one.speaker is None or other.speaker in (None, one.speaker):
+        return False
+    if only_asks(other.user):
+        statement = statement_of(other.user, one.user, language)
+        return in_first_person(other.user) or statement is None or is_own(statement)
+    return is_own(other.user)
+
+
 def _before(exchanges: Sequence[SpokenExchange], place: int) -> int | None:
     """The exchange that a value is said to: the one before, or a question with no more than うん or 違うよ between."""
     if place and not is_filler([exchanges[place - 1].user]) and not _only_denies(exchanges[place - 1]):
@@ -178,24 +211,30 @@ def _asked_by(robot: str | None) -> Iterator[str]:
 def _only_denies(one: SpokenExchange) -> bool:
     """違うよ; that's wrong: no word of what is right."""
     rest = without_opening(one.user)
+    if is_correction(one.user) and is_unasserted_value(one.user):
+        return True
     return is_correction(one.user) and not has_value(rest) and not content_words(rest, one.on)
 
 
-def _parts(pieces: Sequence[_Piece]) -> Iterator[list[_Piece]]:
-    """What is one memory: as much of one language as fits; a value that another memory may be about is by itself."""
+def _parts(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> Iterator[list[_Piece]]:
+    """What is one memory: as much of one person and language as fits; a value about another memory is by itself."""
     part: list[_Piece] = []
+    said_by: set[str] = set()
     for piece in pieces:
+        people = {name for place in piece.about if (name := exchanges[place].speaker)}
         held = sum(len(one.quote) for one in part)
         apart = part and (
             piece.value_only
             or part[-1].value_only
             or part[-1].language != piece.language
             or held + len(piece.quote) > _most(piece.language)
+            or (people and said_by and people.isdisjoint(said_by))
         )
         if apart:
             yield part
-            part = []
+            part, said_by = [], set()
         part.append(piece)
+        said_by |= people
     if part:
         yield part
 

@@ -1,0 +1,112 @@
+"""Whose a statement is, by its words: the speaker's own, or another's or a thing's; and whether a question is of it.
+
+Pure. Errs to one side: what may be the speaker's own is; a question that may be about something else is. Knows no
+memory and no voice.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+
+from server.memory.content import content_words
+from server.memory.nouns import nouns
+from server.storage.words import fold
+
+_ANY_DAY = dt.date(2000, 1, 3)
+_LIKES = re.compile(r"好き|嫌い|きらい|苦手|食べられ|飲めな|ほしい|欲しい")
+_FIRST = re.compile(
+    r"私|わたし|あたし|僕|ぼく|俺|おれ|(?<![一-龯])自分|\b(?:i|i'm|i've|i'll|i'd|my|mine|me|myself)\b", re.IGNORECASE
+)
+_KIN = (
+    r"(?<![一-龯])(?:お(?:父|母|兄|姉|じい|ばあ)(?:さん|ちゃん)?|父|母|兄|姉|弟|妹|息子|娘|夫|妻|旦那|主人|嫁|祖父|祖母"
+    r"|叔父|叔母|伯父|伯母|甥|姪|孫|いとこ|彼女|彼|パパ|ママ|友達|友人)(?![一-龯])"
+)
+_NAMED = r"[一-龯々ァ-ヺー]{1,6}(?:さん|くん|ちゃん|先生|君|様)"
+_ENGLISH_KIN = (
+    r"\b(?:mother|father|mom|mum|dad|sister|brother|son|daughter|wife|husband|uncle|aunt|cousin|nephew|niece|grandma"
+    r"|grandpa|grandmother|grandfather|girlfriend|boyfriend|friend|boss|neighbou?r|teacher)(?=s?\b)"
+)
+_PERSON = re.compile(f"{_KIN}|{_NAMED}|{_ENGLISH_KIN}", re.IGNORECASE)
+_NAME = re.compile(r"\b[A-Z][a-z]+(?='s\b)|(?<=[a-z,] )[A-Z][a-z]+")
+_POSSESSOR = re.compile(r"\b[A-Z][a-z]+(?='s\b)(?!'s (?:a|an|the|not|now|in|on|at|\w+ing|\w+ed)\b)")
+_OWNER = re.compile(rf"(?P<who>{_KIN}|{_NAMED})(?:の(?P<what>[一-龯々ァ-ヺーA-Za-z0-9]+)|[はが])")
+_SUBJECT = re.compile(
+    r"(?P<what>[一-龯々ァ-ヺーA-Za-z0-9]{1,20})(?:は|が(?!好き|大好き|嫌い|苦手|食べ|飲め|できる|ほしい|欲しい))"
+)
+_PERSONAL = re.compile(
+    r"身長|体重|血液型|誕生日|年齢|[歳才]|番号|住所|給料|趣味|好み|アレルギー|血圧|視力|体温|熱|靴|名前|苗字|名字|持病|薬|今日|昨日|明日"
+    r"|\b(?:height|weight|age|birthday|blood type|allerg\w*|passport|phone number|salary|hobby|shoe size)\b",
+    re.IGNORECASE,
+)
+
+
+def is_own(text: str) -> bool:
+    """Whether a statement may be about nobody but whoever says it: in the first person, or of no subject."""
+    plain = fold(text).replace("’", "'")
+    if _FIRST.search(plain):
+        return True
+    if _persons(text):
+        return False
+    subjects = [match["what"] for match in _SUBJECT.finditer(plain)]
+    if subjects:
+        return all(_PERSONAL.search(one) for one in subjects)
+    if re.search(r"[ぁ-んァ-ヶ一-龯]", plain):
+        return True
+    return bool(_PERSONAL.search(plain)) or not content_words(text, _ANY_DAY)
+
+
+def in_first_person(text: str) -> bool:
+    """Whether somebody speaks of himself."""
+    return bool(_FIRST.search(fold(text).replace("’", "'")))
+
+
+def is_of_self(text: str) -> bool:
+    """Whether a statement is about whoever says it, as by its words: 私の, 体重, 好き; not merely of no subject."""
+    plain = fold(text)
+    return in_first_person(text) or (is_own(text) and bool(_PERSONAL.search(plain) or _LIKES.search(plain)))
+
+
+def of_another(mine: Sequence[str], theirs: Sequence[str], *texts: str) -> bool:
+    """Whether two known people said it, and one of these statements may be about nobody but its speaker."""
+    return apart(mine, theirs) and any(map(is_own, texts))
+
+
+def apart(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether two statements are of known people, and nobody said both. Where nobody is known, all are one."""
+    return bool(mine and theirs) and not {*mine} & {*theirs}
+
+
+def asks_about(question: str, statement: str) -> bool:
+    """Whether what `question` names is what `statement` is about; also when it names nothing."""
+    told = fold(statement)
+    if any(one not in told for one in _persons(question)):
+        return False
+    asked = [fold(one) for one in nouns(question, _ANY_DAY) if not one.startswith("何")]
+    if asked and not any(_shared(one, told) for one in asked):
+        return False
+    if (asked or in_first_person(question)) and not _persons(question):
+        for owned in _OWNER.finditer(told):
+            # 誕生日 is not 姉の誕生日.
+            if owned["who"] not in fold(question) and (not owned["what"] or _shared(owned["what"], fold(question))):
+                return False
+    return True
+
+
+def same_people(one: str, other: str) -> bool:
+    """Whether no statement names people of whom the other names none while it names its own."""
+    mine, theirs = _persons(one, _POSSESSOR), _persons(other, _POSSESSOR)
+    return not mine or not theirs or bool(mine & theirs)
+
+
+def _persons(text: str, names: re.Pattern[str] = _NAME) -> set[str]:
+    plain = text.replace("’", "'")
+    found = {fold(match[0]) for match in _PERSON.finditer(fold(plain))}
+    return found | {fold(match[0]) for match in names.finditer(plain)}
+
+
+def _shared(name: str, text: str) -> bool:
+    """Whether a name, or any longer word of it, is in a text."""
+    words = [one for one in re.split(r"[\s'・の]+", name) if len(one) > 1] or [name]
+    return name in text or any(one in text for one in words)
