@@ -23,7 +23,7 @@ from server.memory.asking import Asker
 from server.memory.forget_tool import ForgetMemory, Talk
 from server.memory.keeper import Forgotten, Keeper
 from server.memory.question_words import telling_words
-from server.memory.recall import Recall, may_read
+from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.recent_talk import recent_turns
 from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
@@ -227,10 +227,9 @@ class AskedMemory:
         self, memory_ids: tuple[str, ...], turn_ids: tuple[int, ...], asker: Asker
     ) -> Mapping[str, Any]:
         """As `forget`, with exchanges of which no memory has been made yet."""
-        query = query_of(asker, asker.words)
         async with self._databases.world(write=False) as db:
             there = await memories.get_many(db, memory_ids)
-        allowed = [one.memory_id for one in there if may_read(one, query)]
+        allowed = [one.memory_id for one in there if one.may_be_found_by(asker.persona, asker.speaker)]
         if not allowed and not turn_ids:
             raise NotFoundError("There is no such memory.", hint="Search for it first.")
         forgotten = await self._forget(allowed, asker.turn_id, turn_ids)

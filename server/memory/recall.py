@@ -114,7 +114,7 @@ class Recall:
         async with self._open_world() as db:
             if memory_id is not None:
                 found = await memories.get(db, memory_id)
-                if found is None or not may_read(found, query):
+                if found is None or not found.may_be_found_by(query.persona, query.speaker):
                     raise NotFoundError(f"There is no memory {memory_id}.")
                 source_turn_ids = found.source_turn_ids
             turns = await sources.read_source_turns(
@@ -310,13 +310,6 @@ async def _missing_cosines(
     if not missing:
         return {}
     return {hit.memory_id: hit.score for hit in await index.search(vector, limit=len(missing), only=missing)}
-
-
-def may_read(memory: Memory, query: SearchQuery) -> bool:
-    """Whether who asks may find this memory at all."""
-    if memory.status == "forgotten" or memory.persona_id != query.persona:
-        return False
-    return memory.visibility == "house" or (query.speaker is not None and query.speaker in memory.speakers)
 
 
 def _different_things(one: Memory, other: Memory) -> bool:
