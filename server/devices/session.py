@@ -91,6 +91,10 @@ class LiveDevice:
         self._answer_of = answer_of
         self._connection: Connection | None = None
         self._speaking: asyncio.Task[None] | None = None
+        self.missed: TurnAnswer | None = None
+        """The end of a turn that came while the device was away."""
+        self._shown: list[Transcript | Face | Action] = []
+        self.resume_seconds = voice.resume_seconds
         self._voice = LiveVoice(audio, voice, monotonic, levels=hello.capabilities.levels)
         device = TurnRequest(hello.device_id, session_label=hello.session_label, speaker_id=hello.speaker_id)
         self.conversation = make_conversation(device, self, hello.capabilities.echo_cancel)
@@ -101,9 +105,9 @@ class LiveDevice:
         return self._connection is not None
 
     def may_resume(self, hello: DeviceHello) -> bool:
-        """Whether this is the same device in the same conversation, with a turn that is not over."""
+        """Whether this is the same device in the same conversation, with a turn that it has not heard the end of."""
         same = hello.session_label is not None and hello.session_label == self.session_id
-        return same and self.conversation.in_turn and hello.audio == self._hello.audio
+        return same and (self.conversation.in_turn or self.missed is not None) and hello.audio == self._hello.audio
 
     async def begin(self) -> None:
         """Find or open the conversation. Raises `AuthError`, `StorageError`."""
@@ -114,6 +118,9 @@ class LiveDevice:
         self._connection = connection
         connection.post(ServerHello(self.session_id, self._audio, self._robot.name, self._robot.language))
         connection.post(State(self.conversation.state))
+        for message in (*self._shown, *filter(None, (self.missed,))):
+            connection.post(message)
+        self.missed = None
         self._voice.away(False)
         self._speaking = asyncio.create_task(self._voice.run(connection.send), name=f"voice-{self.device_id}")
 
@@ -186,18 +193,23 @@ class LiveDevice:
             self._voice.sentence(event.turn_id, event.text)
         elif isinstance(event, FaceChosen):
             if _can(self._hello.capabilities.emotions, event.emotion):
-                self._post(Face(event.emotion))
+                self._show(Face(event.emotion))
         elif isinstance(event, ActionChosen):
             if _can(self._hello.capabilities.actions, event.action):
-                self._post(Action(event.action))
+                self._show(Action(event.action))
         elif isinstance(event, TranscriptReady):
-            self._post(Transcript(event.text, final=True))
+            self._show(Transcript(event.text, final=True))
 
     async def show(self, state: TurnState) -> None:
         self._post(State(state))
 
     async def tell(self, result: TurnResult) -> None:
-        self._post(TurnAnswer(self._answer_of(result)))
+        answer = TurnAnswer(self._answer_of(result))
+        self._shown = []
+        if self.is_connected:
+            self._post(answer)
+        else:
+            self.missed = answer
 
     async def complain(self, error: StackChanError) -> None:
         self._post(DeviceError.of(error))
@@ -209,6 +221,11 @@ class LiveDevice:
 
     def hush(self) -> None:
         self._voice.hush()
+
+    def _show(self, message: Transcript | Face | Action) -> None:
+        """Of a turn that runs; a device that comes back in its middle sees it again."""
+        self._shown = [*(one for one in self._shown if type(one) is not type(message)), message]
+        self._post(message)
 
     def _post(self, message: Any) -> None:
         if self._connection is not None:
@@ -297,6 +314,8 @@ class LiveDevices:
 
     async def _forget_later(self, device: LiveDevice) -> None:
         await device.conversation.settled()
+        if device.missed is not None:
+            await asyncio.sleep(device.resume_seconds)
         if not device.is_connected and self._devices.get(device.device_id) is device:
             del self._devices[device.device_id]
 

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from server.commands.simulated_robot import SimulatedRobot
-from server.devices.wire import Sentence, SpeechStart, SpeechStop, State, TurnAnswer
+from server.devices.wire import (
+    Action,
+    Face,
+    Sentence,
+    ServerHello,
+    SpeechStart,
+    SpeechStop,
+    State,
+    Transcript,
+    TurnAnswer,
+)
 from tests.devices.conftest import LiveServer, eventually
 from tests.devices.live_robots import LONG, LONG_REPLY, SENTENCE, answered, ask, live_server, robot, scripted, tone
 from tests.fakes.engines import FakeAsr, FakeLlm, answer
@@ -112,6 +122,31 @@ async def test_who_does_not_come_back_was_answered_all_the_same(tmp_path: Path) 
         await eventually(lambda: not devices._devices)
         turn = await stored(live, turn_id)
         assert (turn["status"], turn["outcome"], turn["reply"]) == ("done", "ok", LONG_REPLY)
+
+
+async def test_who_comes_back_is_shown_what_it_missed(tmp_path: Path) -> None:
+    env = {"STACKCHAN_LIVE__RESUME_SECONDS": "2"}
+    async with live_server(tmp_path, env=env, llm=FakeLlm(scripts=[LONG])) as live, robot(live) as desk:
+        await desk.listen("auto")
+        await ask(desk)
+        turn_id = await speaking_turn(desk)
+        await desk.disconnect(rudely=True)
+        since = len(desk.got)
+        await desk.connect()
+        # In the middle of the turn: the words, the face and the movement.
+        await desk.wait_for(Face, since=since)
+        assert [type(m) for _, m in desk.got[since:]][:5] == [ServerHello, State, Transcript, Face, Action]
+        await desk.disconnect(rudely=True)
+        await eventually(lambda: live.app.state.service.runner.running == 0)
+        device = live.app.state.live.devices._devices["desk"]
+        await eventually(lambda: device.missed is not None)
+        since = len(desk.got)
+        await desk.connect()
+        answer_of = await desk.wait_for(TurnAnswer, since=since)
+        assert answer_of.answer["turn_id"] == turn_id
+        assert desk.messages(State, since=since)[0] == State("idle")
+        await desk.disconnect()
+        await eventually(lambda: not live.app.state.live.devices._devices)
 
 
 async def test_who_comes_back_for_something_else_does_not_hear_the_rest(tmp_path: Path) -> None:
