@@ -22,7 +22,10 @@ def may_say(language, reply, numerals=None, sentences=1):
         ("３万円だった", {"3万", "30000", "30,000"}),
         ("It was 1,250 dollars.", {"1,250", "1250"}),
         ("two thousand yen", {"2000", "2,000"}),
-        ("2026-04-05", {"2026", "04", "4", "05", "5"}),
+        ("2026-04-05", {"4月5日", "四月五日", "2026年4月5日", "April 5", "April 5, 2026", "the 5th"}),
+        ("2026年4月5日", {"4月5日", "2026年4月5日", "April 5, 2026"}),
+        ("It is on April 22, 2026.", {"April 22, 2026", "April 22nd", "4月22日"}),
+        ("2026-11-30T17:30:00+09:00", {"17:30", "5:30", "17時30分", "5時半"}),
         ("17時30分から", {"17", "30"}),
         ("3.5キロ走った", {"3.5"}),
         ("room 007", {"007", "7"}),
@@ -95,6 +98,84 @@ def test_a_number_that_was_said_may_be_written_whole_only(language, said, right,
     assert may_say(language, right, numerals)
     assert not may_say(language, wrong, numerals)
     assert may_say(language, wrong)
+
+
+JAPANESE = ("三万円で買った", "2026-11-30", "2匹", "5人")
+ENGLISH = ("I paid 640 dollars", "2026-11-30", "2 cats")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(
+            "それは2.5キロだよ。",
+            "それは2,5だよ。",
+            "体重は30・5キロだよ。",
+            "2-5だよ。",
+            "2／5だよ。",
+            "2〜5だよ。",
+            "2 5だよ。",
+            ,
+        ),
+        *("会議は11:30だよ。", "11時30分だよ。", "11人だよ。", "2026人だよ。", "それは30だよ。"),
+        *(
+            "それは①番だよ。",
+            "それは½だよ。",
+            "それは³だよ。",
+            "それはⅢだよ。",
+            "それは٣だよ。",
+            "それは㊂だよ。",
+            "壱円だよ。",
+            "弐だよ。",
+        ),
+        *("30000.5円だよ。", "三万五だよ。"),
+    ],
+)
+def test_in_japanese_no_other_number_is_made_of_pieces(reply):
+    assert may_say("ja", reply), "else it proves nothing"
+    assert not may_say("ja", reply, numerals_in(JAPANESE))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *("It was 640/2.", "It was 2-640.", "It was 2 640 dollars.", "It was 2,640 dollars.", "It was $2026."),
+        *("The meeting is at 11:30.", "We have 11 cats.", "We have 30 cats.", "It was 2026 dollars."),
+    ],
+)
+def test_in_english_no_other_number_is_made_of_pieces(reply):
+    assert may_say("en", reply), "else it proves nothing"
+    assert not may_say("en", reply, numerals_in(ENGLISH))
+
+
+@pytest.mark.parametrize(
+    ("language", "reply"),
+    [("en", "It was 640.2 dollars."), ("en", "It was 640. 2 dollars."), ("de", "Es waren 640.2 Euro.")],
+)
+def test_no_sentence_ends_within_a_number(language, reply):
+    assert not may_say(language, reply, numerals_in(ENGLISH), sentences=2)
+
+
+@pytest.mark.parametrize(
+    ("language", "reply"),
+    [
+        *(("ja", "三万円だよ。"), ("ja", "11月30日だよ。"), ("ja", "2026年11月30日だよ。"), ("ja", "30日だよ。")),
+        *(
+            ("ja", "十一月三十日だよ。"),
+            ("ja", "犬が2匹、人が5人だよ。"),
+            ("ja", "2026年だよ。"),
+            ("ja", "30,000円だよ。"),
+        ),
+        *(
+            ("en", "It was 640 dollars."),
+            ("en", "It was on November 30, 2026."),
+            ("en", "It is on November 30th, I think."),
+        ),
+        *(("en", "2 cats, and 640 dollars."), ("en", "The 2-year plan cost 640."), ("en", "It was in 2026.")),
+    ],
+)
+def test_numbers_and_days_that_were_said_may_be(language, reply):
+    assert may_say(language, reply, numerals_in(JAPANESE if language == "ja" else ENGLISH))
 
 
 @pytest.mark.parametrize("mark", [".", "+", "(", "\\"])
