@@ -17,7 +17,7 @@ from server.errors import AuthError, StackChanError
 from server.events import TurnStatus
 from server.persona import Persona
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
-from server.storage import channels, devices, exchanges, sessions, turns
+from server.storage import channels, devices, exchanges, forgetting, sessions, turns
 from server.storage.database import Databases, Db
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
 from server.storage.records import Device, Session, Turn
@@ -203,6 +203,9 @@ class TurnJournal:
                 error_code=error.code if error else None,
                 error_message=error.message if error else None,
             )
+            if words is not None and words.tool_calls:
+                # Somebody may have had it forgotten on another device meanwhile.
+                await forgetting.forget_shown(db, turn.turn_id, now=now)
             await sessions.touch_session(db, turn.session_id, now=now)
 
     async def abandon(

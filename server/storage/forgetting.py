@@ -8,8 +8,10 @@ ids without words. Knows no vectors and no files.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import String, cast, delete, func, or_, update
@@ -18,6 +20,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage import jobs, segments, word_index
 from server.storage.memories import in_pages
+from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_records import Forgetting, Tombstone
 from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallSourceRow
 from server.storage.session_tables import SourceTurnRow, TurnRow, TurnTraceRow
@@ -105,13 +108,38 @@ async def forget(db: AsyncSession, reached: Forgetting, *, now: dt.datetime) -> 
     await _blank(db, reached)
     sources = await _sources(db, reached.memory_ids)
     told = await _recalling(db, reached.memory_ids) | _shown_any(await _shown(db), sources)
-    await _empty_results(db, told - set(reached.turn_ids))
+    late = sorted(told - set(reached.turn_ids))
+    await _empty_results(db, set(late))
+    if sources and set(sources) <= set(reached.blanked_source_turn_ids):
+        # They ended after it was seen what there is to blank.
+        robots = tuple(await _robots(db, late))
+        await _blank(db, Forgetting((), robots, (), tuple(late)))
+        reached = replace(reached, blanked_source_turn_ids=(*reached.blanked_source_turn_ids, *robots))
     taken_out = [*reached.blanked_source_turn_ids, *reached.hidden_source_turn_ids]
     for page in in_pages(taken_out):
         await word_index.unindex_source_turns(db, page)
     still_told = await _worded_turns(db, reached.turn_ids, "user")
     await segments.leave_out(db, await _turns_of(db, taken_out) - still_told, now=now)
     await jobs.enqueue(db, "scrub", SCRUB_SUBJECT, now=now)
+
+
+async def forget_shown(db: AsyncSession, turn_id: int, *, now: dt.datetime) -> bool:
+    """In the transaction that ends a turn: blank what the robot said and was shown, if some of that was forgotten
+    while the turn ran. Whether it was. What the user said stays.
+
+    No tombstone: these words have never been on the disk.
+    """
+    source = SourceTurnRow
+    made = select(source.tool_calls).where(col(source.turn_id) == turn_id, col(source.tool_calls).is_not(None))
+    calls = json.dumps(list((await db.exec(made)).all()), separators=(",", ":"))
+    memory_ids = sorted(set(re.findall(MEMORY_ID, calls)))
+    gone = len(memory_ids) - len(await _living(db, memory_ids)) if memory_ids else 0
+    for page in in_pages(sorted(set(map(int, _SHOWN.findall(calls))))):
+        blank = select(source.source_turn_id).where(col(source.source_turn_id).in_(page), col(source.text) == "")
+        gone += len((await db.exec(blank)).all())
+    if gone:
+        await forget(db, Forgetting((), tuple(await _robots(db, [turn_id])), (), (turn_id,)), now=now)
+    return gone > 0
 
 
 async def reapply(db: AsyncSession, stones: Iterable[Tombstone], *, now: dt.datetime) -> Forgetting:
