@@ -40,9 +40,12 @@ _ERASE = re.compile(
 # How an order begins; "I'll forget" and "don't forget" are none.
 _ASKED = (
     "please|just|now|then|and|so|ok|okay|hey|stackchan|you can|you may|you should|want you to|need you to|like you to"
-    "|can you|could you|would you|will you|let's"
+    "|can you|could you|would you|will you|let's|i said|i just said"
 )
-_TOLD = rf"(?:^|[.!?;:,]\s*|\b(?:{_ASKED}) )"
+_TOLD = (
+    rf"(?:^|[.!?;,]\s*|\b(?:i (?:just )?(?:said|told you)|listen|stackchan|one (?:more |last )?thing|ok(?:ay)?|please"
+    rf"|sorry|hey):\s*|\b(?:{_ASKED}) |^(?:keep|remember) [^.!?]*\bbut )"
+)
 _THINGS = "it|that|this|them|those|everything|all|what|my|the (?:memory|record|note|number|address|part)"
 _ENGLISH = re.compile(
     rf"{_TOLD}forget\b(?! me not|-me|ful| to | how )"
@@ -56,10 +59,83 @@ _ENGLISH = re.compile(
     rf"|{_TOLD}get (?:that|this|it) out of your (?:memory|head|mind)|{_TOLD}clear what you (?:know|remember|have)"
 )
 
+# What somebody else has said or says is no request: my wife said: forget it. "I said forget it" is one.
+_SAID = "said|says|say|told|tells|tell|asked|asks|wrote|writes|texted|yelled|shouted|goes|went"
+_QUOTED = re.compile(
+    rf"(?<!\bi )(?<!\bi just )(?<!\bwe )\b(?:{_SAID})\b(?! you)[^.!?;:,\"“]{{0,40}}?(?:[:,]\s*)?[\"“'‘]?\s*"
+    r"(?:(?:please|just|now|to|that|ok|okay|you can|you should) ,?)*\b"
+    r"(?:forget|delete|erase|remove|don't remember)\b[^.!?]*"
+    r"|\b(?:motto|song|sign|rule|advice|saying)\b[^.!?]{0,20}[:,] ?[\"“'‘]?"
+    r"(?:please |just )?(?:forget|delete|erase)\b[^.!?]*"
+)
+_QUOTED_JAPANESE = re.compile(
+    r"(?:^|(?<=[、。.!?]))(?!(?:さっき|もう|前に|今)?(?:私|僕|俺|わたし|ぼく|おれ|あたし))[^、。.!?]{1,12}?(?:が|は|に|から|も|って)[^、。.!?]{0,8}?"
+    r"(?:言(?:う|った|ってた|っていた|うには|われた|われて|いました|ってました|って)|いわく|怒って|頼まれて?|伝言|聞いた)"
+    r"(?:けど|んだけど|のが|よ|の|ね)?[、。.:「『\"]+\s*[^。.!?」』]*[」』]?"
+)
+_CLAUSE = re.compile(r"[^、,;。.!?]+[、,;。.!?]*")
+_ASKING = re.compile(
+    r"\?\s*$|(?:かな|っけ|ですか|ますか|かしら|だろう|でしょうか|教えて)[。!]*$|(?:何|いくら|いつ|どこ|誰|どう|なに)(?:だった|なの|だ)?[。!]*$"
+    r"|^(?:and |but |so |then )*(?:what|who|where|when|why|how|which)\b"
+)
+_SOMETHING_ELSE = re.compile(
+    r"^(?:and |but |so |then )*(?:let's|buy|tell me|show me|talk about|look at|go |do |just (?:buy|go|do|tell))\b"
+    r"|\band talk about\b|(?:しよう|話そう|行こう|買おう|やろう)(?:よ|か|ね)?[。!]*$"
+)
+_TAG = re.compile(
+    r"^(?:ok|okay|right|alright|please|"
+    r"(?:can|could|will|would) you(?: please)?|いい|いいかな|いいですか|ね|お願い(?:できる)?|大丈夫)[?。.!、, ]*$"
+)
+
+
+_KEPT = (
+    re.compile(
+        r"(?<!n't )(?<!not )(?<!\bi )(?<!stop )\b(?:please )?(?:remember|keep)\b"
+        r"[^.!?]*?(?:,\s*(?:and |but )?|\band |\bbut )"
+        r"(?=(?:please |just )?(?:forget|delete|erase)\b)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?<=[a-z ])(?:, *(?:and |but )?| and | but )(?:please )?"
+        r"(?:remember|keep|(?:don't|do not) (?:forget|delete))\b[^.!?]*",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"[^、。!?]*(?:覚え(?:て(?:おいて|いて|て)?|といて)|残し(?:て(?:おいて)?|といて)|(?:と|取)って(?:おいて|て)"
+        r"|そのまま(?:で|に)?(?:して)?|(?:忘れ|消さ)ないで|大事だ|大切だ|必要だ|大事|大切)"
+        r"(?:ほしい|欲しい|いい)?(?:だ)?(?:けど|から|ので|ね|よ|が|し)*[、。!?\s]+(?=[^。]*(?:忘|わす|消し|削除))"
+    ),
+    re.compile(r"[^、。!?]*そのまま(?:で|に(?:して)?)(?=[^、。]*(?:忘|わす|消し|削除))"),
+    re.compile(r"[、。][^、。]*(?:覚え(?:て(?:おいて|いて|て)|といて)|残して|(?:忘れ|消さ)ないで|そのまま)[^、。]*"),
+)
+
+
+def without_kept(words: str) -> str:
+    """A request without what it says is to be kept: remember Luna and forget the laptop, ミケは覚えておいて."""
+    for pattern in _KEPT:
+        words = pattern.sub("", words)
+    return words
+
+
+def turns_to_something_else(words: str) -> bool:
+    """Whether a request is followed by a question or a proposal, as one says it to change the subject: forget the
+    laptop, how much was the phone? Whether anything is to be forgotten then is not certain.
+    """
+    asked = False
+    for clause in (one.strip() for one in _CLAUSE.findall(" ".join(plain(words).split()))):
+        if asks_to_forget(clause):
+            asked = True
+            if re.search(r"\band (?:talk|let's|tell|go|buy|do)\b", clause):
+                return True
+        elif asked and not _TAG.match(clause) and (_ASKING.search(clause) or _SOMETHING_ELSE.search(clause)):
+            return True
+    return False
+
 
 def asks_to_forget(words: str) -> bool:
     """Whether words of a user are a request to forget something that they said."""
     text = " ".join(plain(words).split())
+    text = _QUOTED_JAPANESE.sub("、", _QUOTED.sub(" ", text))
     # What an ear wrote in katakana is the same request.
     for form in (text, hiragana(text)):
         if _JAPANESE.search(form) or (_ERASE.search(form) and _REMEMBERED.search(form)) or _ENGLISH.search(form):

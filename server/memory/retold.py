@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from server.memory.check import stated
 from server.memory.content import content_words
 from server.memory.numbers import Quantity, quantities
+from server.memory.telling import only_asks
 from server.storage.memory_records import Memory
 from server.storage.words import entity_key, fold
 
@@ -42,6 +43,9 @@ def retells(memory: Memory, text: str) -> bool:
 
 def says_nothing_of(memories: Collection[Memory], said: str) -> bool:
     """Whether words tell something else than these memories: none of their names, numbers or words that count."""
+    if only_asks(said):
+        # It tells nothing to be kept, and may name the thing by another word.
+        return False
     numbers = quantities(said)
     for memory in memories:
         on = memory.occurred_at.astimezone(ZoneInfo(memory.zone)).date()

@@ -14,6 +14,7 @@ from typing import Literal
 from server.memory.check import is_correction, is_filler
 from server.memory.dates import named_days
 from server.memory.english_words import VERBS
+from server.memory.forget_words import asks_to_forget
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
 from server.storage.words import plain
@@ -96,9 +97,11 @@ def tells(text: str, on: dt.date, language: str) -> bool:
     """Whether an utterance tells something that may matter later. `language`: ISO 639-1."""
     if is_filler([text]):
         return False
-    if _is_to_be_kept(_plain(text)):
+    # What is to be forgotten is not told.
+    left = [sentence for sentence in sentences(text) if not asks_to_forget(sentence)]
+    if any(_is_to_be_kept(_plain(sentence)) for sentence in left):
         return True
-    return any(_sentence_tells(sentence, on, language) for sentence in sentences(text))
+    return any(_sentence_tells(sentence, on, language) for sentence in left)
 
 
 def asks(sentence: str) -> bool:
@@ -114,8 +117,8 @@ def only_asks(text: str) -> bool:
 
 
 def orders(text: str) -> bool:
-    """Whether the robot is told to do something, or a game is begun."""
-    return bool(_COMMAND.search(_plain(text)))
+    """Whether the robot is told to do something, to forget too, or a game is begun."""
+    return bool(_COMMAND.search(_plain(text))) or (bool(text.strip()) and all(map(asks_to_forget, sentences(text))))
 
 
 def without_its_question(sentence: str) -> str:

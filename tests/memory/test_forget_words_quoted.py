@@ -1,0 +1,99 @@
+"""What is only told of a request, and requests that go on to something else; none of them is something told."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from server.memory.forget_words import asks_to_forget, turns_to_something_else
+from server.memory.telling import tells
+
+pytestmark = pytest.mark.unit
+
+QUOTED = [
+    "My wife said: forget about the laptop",
+    "My wife always says forget the laptop",
+    "He told me: forget the laptop, buy a phone",
+    "My boss said, just forget the report.",
+    "The teacher wrote: please delete that",
+    "Mom told us to forget the party.",
+    "They say, forget the past.",
+    "My motto: forget the past",
+    "妻が言ってた、パソコンのことは忘れて",
+    "先生に言われたよ、「試験のことは忘れて」",
+    "友達が言うには、彼女のことは忘れて",
+]
+ASKED = [
+    "I said forget the laptop",
+    "I told you: forget the laptop",
+    "Stackchan: forget the laptop",
+    "Forget what my wife said about the laptop.",
+    "Forget what I told you yesterday.",
+    "My wife sold it, so please forget the laptop.",
+    "さっき言ったパソコンのことは忘れて",
+    "妻が言ったことは忘れて",
+    "僕が前に言った、パソコンのことは忘れて",
+]
+TURNING = [
+    "Forget the laptop, how much was the phone?",
+    "Forget the party. What time is it?",
+    "Forget the laptop, let's talk about school",
+    "Let's forget the party and talk about school",
+    "パソコンのことは忘れて。スマホはいくらだっけ？",
+    "試験の話は忘れて。何して遊ぼうかな",
+]
+PLAIN = [
+    "Forget the laptop, okay?",
+    "Can you forget the laptop?",
+    "Forget the laptop, please.",
+    "パソコンのことは忘れてくれる？",
+    "パソコンのことは忘れて、お願い",
+    "パソコンは売ったから、忘れて",
+]
+
+
+@pytest.mark.parametrize("words", QUOTED)
+def test_what_somebody_else_has_said_is_no_request(words: str) -> None:
+    assert not asks_to_forget(words)
+
+
+@pytest.mark.parametrize("words", [*ASKED, *PLAIN])
+def test_requests_beside_words_of_saying_are_requests(words: str) -> None:
+    assert asks_to_forget(words)
+    assert not turns_to_something_else(words)
+
+
+@pytest.mark.parametrize("words", TURNING)
+def test_a_request_that_goes_on_to_something_else_is_not_certain(words: str) -> None:
+    assert asks_to_forget(words)
+    assert turns_to_something_else(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        ("自転車のことは忘れて", "ja"),
+        ("自転車のことは忘れてください。", "ja"),
+        ("三万円の富士通のパソコンのことはもう忘れていいよ", "ja"),
+        ("Forget about my bike.", "en"),
+        ("Please forget that I bought a bike for 200 dollars.", "en"),
+        ("Remember Luna and forget the laptop", "en"),
+        ("ミケのことは覚えておいて、パソコンのことは忘れて", "ja"),
+    ],
+)
+def test_a_request_to_forget_is_never_told(words: str, language: str) -> None:
+    assert not tells(words, dt.date(2026, 11, 30), language)
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        ("車を売ったよ。自転車のことは忘れて。", "ja"),
+        ("I sold the car. Forget about the bike.", "en"),
+        ("明日の歯医者を忘れないでね", "ja"),
+        ("Don't forget my appointment on Friday", "en"),
+    ],
+)
+def test_what_is_told_beside_it_is_told(words: str, language: str) -> None:
+    assert tells(words, dt.date(2026, 11, 30), language)
