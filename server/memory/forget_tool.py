@@ -15,8 +15,8 @@ from typing import Any
 
 from server.engines.base import ToolSpec
 from server.memory.asking import Asker
-from server.memory.choosing import chosen, named
-from server.memory.forget_words import asks_to_forget
+from server.memory.choosing import agrees, chosen, named, refuses
+from server.memory.forget_words import asks_to_forget, turns_to_something_else
 from server.memory.meant import (
     Meant,
     RecentTurn,
@@ -25,10 +25,9 @@ from server.memory.meant import (
     meant,
     memory_thing,
     request_of,
-    to_search,
     turn_thing,
 )
-from server.memory.meant_words import all_words, excepts, mentions, wanted_words
+from server.memory.meant_words import all_words, excepts, mentions, to_search, wanted_words
 from server.memory.recall_records import Candidate, SearchResult
 from server.memory.recent_talk import RecentTurns
 from server.memory.tool_results import ToolLimits, bounded, candidate
@@ -50,8 +49,6 @@ _SEARCHED = 20
 _LOOKED_BACK = 3
 """Turns that "that" can point at."""
 _CHOICE_LIMITS = ToolLimits(candidates=5)
-_CHOICE_TURNS = 50
-"""Turn numbers count the turns of all devices; who answers later than that is asked again."""
 _SESSIONS_WITH_CHOICES = 64
 _LEFT = 3
 _LEFT_CHARACTERS = 40
@@ -76,6 +73,7 @@ class _Choice:
     """What the user was asked about. `things`: the first `shown` of them were told, the others counted."""
 
     turn_id: int
+    speaker: str | None
     things: tuple[Thing, ...]
     shown: int
 
@@ -114,7 +112,7 @@ class ForgetMemory:
         """
         if asks_to_forget(asker.words):
             return 0.0
-        choice = self._pending(asker)
+        choice = await self._pending(asker)
         if choice is None or (math.isinf(self.spec.prior) and not choice.chosen(asker.words)):
             return None
         return 0.0
@@ -127,11 +125,14 @@ class ForgetMemory:
         if bool(memory_ids) == (arguments.get("query") is not None):
             raise wrong("give query or memory_ids, one of them")
         query = "" if memory_ids else query_argument(arguments)
-        asks, choice = asks_to_forget(asker.words), self._pending(asker)
+        asks, choice = asks_to_forget(asker.words), await self._pending(asker)
         offered = choice.things if choice is not None else ()
         known = {one.key for one in offered}
         if not asks and not (offered and known.issuperset(memory_ids)):
             raise wrong("the user did not ask to forget anything just now; nothing was forgotten")
+        if not asks and memory_ids and refuses(asker.words):
+            # Whatever a model has understood.
+            return self._ask(Meant(perhaps=offered), asker)
         if memory_ids:
             return await self._forget_named(memory_ids[:10], asker, offered)
         picked = _picked(query, asker.words, choice, asks=asks) if choice is not None else None
@@ -141,7 +142,10 @@ class ForgetMemory:
             return self._ask(Meant(perhaps=offered), asker)
         if excepts(asker.words):
             return {"forgotten": 0, "note": ASK_WHAT}
-        return await self._carry_out(await self._meant(query, asker), asker)
+        found = await self._meant(query, asker)
+        if turns_to_something_else(asker.words):
+            found = Meant(perhaps=(*found.certain, *found.perhaps), left=found.left)
+        return await self._carry_out(found, asker)
 
     async def _forget_picked(
         self, picked: Sequence[Thing], asker: Asker, offered: Sequence[Thing]
@@ -214,7 +218,7 @@ class ForgetMemory:
         words = request_of(asker.words, wanted_words(asker.words))
         along = [one for one in rest if one in found.certain or covered(words, one)]
         self._choices.pop(asker.session_id, None)
-        self._choices[asker.session_id] = _Choice(asker.turn_id, (*shown, *along), len(shown))
+        self._choices[asker.session_id] = _Choice(asker.turn_id, asker.speaker, (*shown, *along), len(shown))
         while len(self._choices) > _SESSIONS_WITH_CHOICES:
             del self._choices[next(iter(self._choices))]
         more = {"more": len(rest)} if rest else {}
@@ -241,11 +245,16 @@ class ForgetMemory:
             return {"turn_id": one.turn_id, "text": one.text}
         return candidate(Candidate(one.memory, None, 0.0), self._limits)
 
-    def _pending(self, asker: Asker) -> _Choice | None:
-        """What the user has just been asked, in another turn than this."""
+    async def _pending(self, asker: Asker) -> _Choice | None:
+        """What this speaker has been asked in the turn before; the first turn that is no answer ends it."""
         choice = self._choices.get(asker.session_id)
-        recent = choice is not None and choice.turn_id < asker.turn_id <= choice.turn_id + _CHOICE_TURNS
-        return choice if recent else None
+        if choice is None or asker.turn_id <= choice.turn_id or asker.speaker != choice.speaker:
+            return None
+        # Turn numbers count the turns of all devices.
+        if self._talk is None:
+            return choice if asker.turn_id == choice.turn_id + 1 else None
+        between = [one for one in await self._talk.recent(asker) if choice.turn_id < one.turn_id < asker.turn_id]
+        return None if between else choice
 
 
 def _picked(query: str, words: str, choice: _Choice, *, asks: bool) -> tuple[Thing, ...] | None:
@@ -253,8 +262,8 @@ def _picked(query: str, words: str, choice: _Choice, *, asks: bool) -> tuple[Thi
     if asks and wanted_words(words) and not named(words, choice.things):
         return None
     picked = choice.chosen(words)
-    # The model may have understood what no rule does.
-    return choice.chosen(query) if picked is None and not asks else picked
+    # Yes, to what the model has asked.
+    return choice.chosen(query) if picked is None and not asks and agrees(words) else picked
 
 
 def _wanted(query: str, words: str, last: Sequence[RecentTurn] | None) -> tuple[str, ...]:

@@ -9,22 +9,25 @@ it. Pure; finds, asks and forgets nothing.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from zoneinfo import ZoneInfo
 
 from server.memory.dates import DateRange, named_days
+from server.memory.forget_words import without_kept
 from server.memory.meant_words import (
     all_words,
     described,
+    head_word,
     lacks_what_is_asked,
     mentions,
     of_ones_own,
     owners,
+    people,
     points,
     things,
-    wanted_phrase,
     wants_everything,
 )
 from server.memory.numbers import quantities
@@ -47,6 +50,8 @@ class Thing:
     """As far as a search by meaning tells, it may be about what was asked for."""
     of_others: bool = False
     """It was told by somebody else than who asks."""
+    unsure: bool = False
+    """It came up, and may not be what was spoken of."""
 
     @property
     def key(self) -> str:
@@ -82,6 +87,7 @@ class RecentTurn:
     """The user asked something, and told nothing."""
     corrects: bool = False
     """What was said corrects something and names nothing: it goes with what it corrects."""
+    turn_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +102,32 @@ class Request:
     own: bool = False
     days: tuple[DateRange, ...] = ()
     """Days on which it was said, or which it is about."""
+    heads: tuple[str, ...] = ()
+    """Of `wanted`, what is to be forgotten; what lacks it is never certain."""
+    people: frozenset[str] = frozenset()
+    """Of `wanted`, whose it is. By itself that says nothing: much is told of one's son."""
+
+    @property
+    def things(self) -> tuple[str, ...]:
+        """The wanted words that can tell what is meant."""
+        return tuple(word for word in self.wanted if word not in self.people or word in self.heads)
 
 
 def request_of(text: str, wanted: Sequence[str], on: dt.date | None = None) -> Request:
     """`on`: the day on which it is asked."""
+    text = without_kept(text)
     days = named_days(text, on) if on is not None else ()
+    head = head_word(text)
     return Request(
-        text, tuple(wanted), owners(text), wants_everything(text), points(text), of_ones_own(text), tuple(days)
+        text,
+        tuple(wanted),
+        owners(text),
+        wants_everything(text),
+        points(text),
+        of_ones_own(text),
+        tuple(days),
+        (head,) if head is not None and head in wanted else tuple(wanted[-1:]),
+        people(text, wanted),
     )
 
 
@@ -128,24 +153,32 @@ class _Relation(IntEnum):
 
 def meant(request: Request, pool: Sequence[Thing], recent: Sequence[RecentTurn] = ()) -> Meant:
     """What of `pool`, best first, is meant. `recent`: the last turns, newest last."""
-    request = replace(request, wanted=_split(request.wanted, pool))
+    request = _split(request, pool)
     known = {one.key: one for one in pool}
     anchors = [
-        replace(known.get(one.key, one), near=one.near) if one.near else known.get(one.key, one)
+        replace(known.get(one.key, one), near=one.near or known.get(one.key, one).near, unsure=one.unsure)
         for one in came_up(request, recent)
     ]
     if not request.wanted:
         return _pointed_at(request, anchors, pool, recent)
-    if any(covered(request, one) or one.near for one in anchors):
+    if any(_has_heads(request, one) or one.near for one in anchors):
         return _with_companions(request, anchors, pool, anchored=True)
-    by_word = [one for one in pool if covered(request, one)]
+    # Only whose it is says nothing: what has no other word is meant only when it is near.
+    by_word = [one for one in pool if covered(request, one) & set(request.things)]
     if anchors:
         # Talked of in one breath with it, but neither its words nor its meaning say that it is the same.
         return Meant(perhaps=tuple({one.key: one for one in (*by_word, *anchors)}.values()))
     if not by_word:
         return Meant(perhaps=tuple(one for one in pool if one.near))
     # Stable: the search's order stays among equals.
-    by_word.sort(key=lambda one: (_is_other(request, one), _is_anothers(request, one, ()), -len(covered(request, one))))
+    by_word.sort(
+        key=lambda one: (
+            _is_other(request, one),
+            _is_anothers(request, one, ()),
+            not _has_heads(request, one),
+            -len(covered(request, one)),
+        )
+    )
     return _with_companions(request, by_word[:1], pool, anchored=False)
 
 
@@ -154,6 +187,8 @@ def _pointed_at(request: Request, anchors: list[Thing], pool: Sequence[Thing], r
     if request.days and not request.points:
         return Meant(perhaps=tuple(one for one in pool if _on_its_days(request, one)))
     if not request.everything:
+        if any(one.unsure for one in anchors):
+            return Meant(perhaps=tuple(anchors))
         return _with_companions(request, anchors, pool, anchored=True) if anchors else Meant()
     if not request.points:
         return Meant()
@@ -174,29 +209,42 @@ def came_up(request: Request, recent: Sequence[RecentTurn]) -> list[Thing]:
         if not request.wanted:
             # Who tells something points at that, whatever the robot thought of.
             found = told or found
-        elif covering := [one for one in (*found, *told) if covered(request, one)]:
+        elif covering := [one for one in (*found, *told) if _has_heads(request, one)]:
             found = covering
-        elif not any(mentions(one, said, words) for one in request.wanted):
+        elif not any(mentions(one, said, words) for one in request.heads):
             found = []
-        elif turn.asked and any(mentions(one, turn.user, all_words(turn.user)) for one in request.wanted):
+        elif turn.asked and any(mentions(one, turn.user, all_words(turn.user)) for one in request.heads):
             # The answer was made from it: what was asked about is what it is about, by whatever word.
             found = [replace(one, near=True) for one in found if _answers(one, turn.robot)]
+        if request.wanted and sum(one.unsure for one in found) > 1:
+            found = told
         if found:
             return [*found, *since]
     return []
 
 
 def _used(turn: RecentTurn, said: str) -> list[Thing]:
-    """The memory that the robot's answer was made from."""
-    words, numbers = frozenset(things(said)), quantities(turn.robot)
-    best: tuple[int, Thing] | None = None
-    for memory in turn.shown:
-        one = memory_thing(memory)
-        score = 2 * len(one.things & frozenset(things(turn.robot))) + len(one.things & words)
-        score += 3 * len(quantities(memory.summary) & numbers) + 4 * (memory.memory_id in turn.read)
-        if score and (best is None or score > best[0]):
-            best = score, one
-    return [best[1]] if best else []
+    """The memory that the robot's answer was made from; several, or one that is `unsure`, when that is not certain.
+
+    By what the user asked and what was shown. What the robot said may be made up: of it count numbers, and whether a
+    memory is unlike it. What it asks back is no answer.
+    """
+    asked = frozenset(things(turn.user))
+    answer = "".join(one for one in sentences(turn.robot) if not asks(one))
+    numbers, told = quantities(answer), frozenset(things(answer))
+    scored: list[tuple[int, int, Thing]] = []
+    for memory, one in ((memory, memory_thing(memory)) for memory in turn.shown):
+        mine = one.owners <= asked | owners(turn.user)
+        by_user = mine * len(one.things & asked) + 4 * (memory.memory_id in turn.read)
+        by_answer = 2 * len(quantities(memory.summary) & numbers)
+        if by_user or by_answer or one.things & told:
+            scored.append((0 if _is_asking(one) else by_user, by_answer, one))
+    if not scored:
+        return []
+    best = max(score[:2] for score in scored)
+    found = [one for by_user, by_answer, one in scored if (by_user, by_answer) == best]
+    unsure = len(found) > 1 or not any(best) or (best[0] == 0 and bool(asked) and best[1] == 0)
+    return [replace(one, unsure=unsure) for one in found]
 
 
 def _answers(one: Thing, robot: str) -> bool:
@@ -212,7 +260,12 @@ def _with_companions(request: Request, best: list[Thing], pool: Sequence[Thing],
         if one.key not in keys:
             sorted_out[_relation(request, best, one, anchored=anchored)].append(one)
     certain = [*best, *sorted_out[_Relation.SAME]]
-    doubtful = not anchored and _is_doubtful(request, best[0])
+    if anchored:
+        lacking = bool(request.wanted) and not any(one.near for one in best) and _lacks(request, best[0])
+        whose = best[0].owners if request.owners else frozenset()
+        doubtful = lacking or bool(whose and whose.isdisjoint(request.owners))
+    else:
+        doubtful = _is_doubtful(request, best[0])
     # So much is not lost on one word.
     many = sum(one.memory is not None for one in certain) > _MOST_AT_ONCE
     doubtful = doubtful or (many and not request.everything)
@@ -221,12 +274,19 @@ def _with_companions(request: Request, best: list[Thing], pool: Sequence[Thing],
 
 
 def _is_doubtful(request: Request, best: Thing) -> bool:
-    """Whether the best lacks what is asked for, most of its words, or is somebody else's."""
-    return (
-        _is_anothers(request, best, ())
-        or _is_other(request, best)
-        or (len(request.wanted) > 1 and 2 * len(covered(request, best)) < len(request.wanted))
-    )
+    """Whether the best lacks what is asked for, or is or may be somebody else's."""
+    return _is_anothers(request, best, ()) or _is_other(request, best) or _lacks(request, best)
+
+
+def _lacks(request: Request, one: Thing) -> bool:
+    """Whether it lacks what is to be forgotten, half of what tells it, or whose it is."""
+    has, telling = covered(request, one), set(request.things)
+    few = len(telling) > 1 and 2 * len(has & telling) <= len(telling)
+    return few or not _has_heads(request, one) or not request.people <= has
+
+
+def _has_heads(request: Request, one: Thing) -> bool:
+    return bool(request.heads) and set(request.heads) <= covered(request, one)
 
 
 def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: bool) -> _Relation:
@@ -248,7 +308,7 @@ def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: 
     if request.everything and whole:
         return _Relation.SAME
     if has:
-        head = request.wanted[-1]
+        head = request.heads[-1]
         apart = _apart(request, best, one, head)
         if apart is None and whole:
             alike = bool(covered_by_best) or len(shared) > 0 or _is_asking(one)
@@ -301,7 +361,7 @@ def _is_other(request: Request, one: Thing) -> bool:
         return False
     if (request.days and not _on_its_days(request, one)) or lacks_what_is_asked(request.text, one.text):
         return True
-    asked, mine = (described(text, request.wanted[-1])[0] for text in (request.text, one.text))
+    asked, mine = (described(text, request.heads[-1])[0] for text in (request.text, one.text))
     return bool(asked and mine) and not asked & (mine | one.words)
 
 
@@ -322,19 +382,18 @@ def covered(request: Request, one: Thing) -> frozenset[str]:
     return frozenset(word for word in request.wanted if mentions(word, one.text, one.words))
 
 
-def _split(wanted: Sequence[str], pool: Sequence[Thing]) -> tuple[str, ...]:
-    """Compounds that nothing has as a whole, in the parts that something has: 沖縄旅行."""
+def _split(request: Request, pool: Sequence[Thing]) -> Request:
+    """With compounds that nothing has as a whole in the parts that something has, and what is left: 沖縄旅行."""
     found: list[str] = []
-    for word in wanted:
-        if word.isascii() or any(mentions(word, one.text, one.words) for one in pool):
-            found.append(word)
-            continue
-        parts = {part for one in pool for part in one.words if len(part) > 1 and part in word}
-        found += sorted(parts, key=word.find) or [word]
-    return tuple(dict.fromkeys(found))
-
-
-def to_search(query: str, words: str) -> tuple[str, ...]:
-    """What to search for: the model's words, and what the user's name, each as bare as it goes."""
-    said, asked = wanted_phrase(words), wanted_phrase(query) or query
-    return (asked,) if not said or said == asked else (asked, said)
+    heads: list[str] = []
+    for word in request.wanted:
+        parts = [word]
+        if not word.isascii() and not any(mentions(word, one.text, one.words) for one in pool):
+            known = sorted(
+                {part for one in pool for part in one.words if len(part) > 1 and part in word}, key=word.find
+            )
+            rest = re.split("|".join(map(re.escape, sorted(known, key=len, reverse=True))), word) if known else [word]
+            parts = sorted([*known, *(part for part in rest if len(part) > 1)], key=word.find)
+        found += parts
+        heads += parts if word in request.heads else []
+    return replace(request, wanted=tuple(dict.fromkeys(found)), heads=tuple(dict.fromkeys(heads)))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from server.memory.content import without_denied
 from server.memory.english_words import HEADS, NO_THING
+from server.memory.forget_words import without_kept
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
 from server.memory.question_words import ASKING, forms
@@ -113,12 +114,51 @@ def wanted_phrase(request: str) -> str:
 
 
 def _wanted(request: str) -> list[str]:
-    text = _DENIED_AFTER.sub("", plain(without_denied(request)))
+    text = _asked(request)
     if _is_japanese(text):
         return _wanted_japanese(text)
     found = [word for word in _words(text) if word not in OF_REQUESTS]
-    heavy = [word for word in found if word not in LIGHT_ENGLISH]
+    head = _head_english(text)
+    heavy = [word for word in found if word not in LIGHT_ENGLISH or word == head]
     return heavy or [word for word in found if word not in POINTING]
+
+
+def _asked(request: str) -> str:
+    return _DENIED_AFTER.sub("", plain(without_denied(without_kept(request))))
+
+
+def head_word(request: str) -> str | None:
+    """What of all that a request names is to be forgotten, as a key: 「AのB」's B, "X's Y"'s Y, else the last."""
+    wanted = wanted_words(request)
+    text = _asked(request)
+    head = None if _is_japanese(text) else _head_english(text)
+    return _key(head) if head is not None and _key(head) in wanted else next(reversed(wanted), None)
+
+
+def people(request: str, wanted: Iterable[str]) -> frozenset[str]:
+    """Those of the wanted words that say whose it is, or who."""
+    named = owners(without_kept(request))
+    return frozenset(
+        word
+        for word in wanted
+        if word in _TITLES
+        or re.fullmatch(_KIN, word)
+        or re.fullmatch(rf"(?:{_KIN_ENGLISH})s?", word)
+        or any(word == who or (not who.isascii() and word.startswith(who)) for who in named)
+    )
+
+
+def _head_english(text: str) -> str | None:
+    """The thing of somebody or of something, light words too: my son's name, the color of the car."""
+    if found := list(_OF_SOMEBODY.finditer(text)):
+        phrase = found[-1]["what"].split()
+    elif match := _OF_SOMETHING.search(text):
+        phrase = [match["what"]]
+    else:
+        return None
+    telling = [word for word in phrase if word not in OF_REQUESTS and word not in POINTING]
+    # Those are compared by `lacks_what_is_asked`.
+    return telling[-1] if telling and not (_PRICE.search(telling[-1]) or _NUMBER.search(telling[-1])) else None
 
 
 def _is_japanese(text: str) -> bool:
@@ -144,6 +184,14 @@ _EXCEPT = re.compile(
 _DENIED_AFTER = re.compile(
     r"[、,]?[^、。,.]*(?:じゃ|では)なくて?[。]?$|,? (?:and |but )?not (?:the |my |about )*[\w' -]+[.!]?$"
 )
+_ENDS_PHRASE = (
+    "about|at|in|on|with|when|that|which|who|and|or|but|from|for|to|of|is|was|has|had|please|now|ever|again|anymore"
+)
+_OF_SOMEBODY = re.compile(rf"\b\w+(?:'s|s')(?P<what>(?: (?!(?:{_ENDS_PHRASE})\b)[\w-]+)+)")
+_OF_SOMETHING = re.compile(r"\b(?P<what>[a-z][\w-]*) of (?:the|my|our|his|her|their|[a-z]+'s)\b")
+_TITLES = frozenset(("先生", "部長", "課長", "先輩", "社長", "店長"))
+_OWNED = re.compile(rf"(?:[{_KANJI}{_KATAKANA}a-z0-9]|さん|ちゃん|くん|さま|たち)の(?P<what>[^、。]+)$")
+_MIXED_NOUN = re.compile(rf"[{_KANJI}]{{1,3}}[ぁ-んー]{{2,}}[{_KANJI}]{{0,2}}(?<![ただるいてうくねよ])")
 _COUNTED = re.compile(r"[\d.,〇一二三四五六七八九十百千万億]+[円人日月年時分個匹頭羽台冊本回歳才杯枚度目階番間週つ]*")
 _OWN = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|あたし)(?:たち|ら)?の|\b(?:my|our)\b")
 _POINTS = re.compile(
@@ -180,9 +228,33 @@ def _wanted_japanese(text: str) -> list[str]:
         piece = re.sub(r"(?:さん|ちゃん|くん|さま)$", "", piece.strip())
         if re.fullmatch(r"[ぁ-んー]{2,}", piece) and piece not in LIGHT_KANA:
             found.append((text.find(piece, at), piece))
+    owned: set[str] = set()
+    for start, head in _owned_japanese(text):
+        inside = [word for place, word in found if start <= place and re.search(r"[^ぁ-んー]", word) and word in head]
+        if not inside:
+            found = [(place, word) for place, word in found if not (start <= place < start + len(head))]
+            found.append((start, head))
+        # Those are compared by `lacks_what_is_asked`.
+        owned |= {word for word in inside or [head] if not (_PRICE.search(word) or _NUMBER.search(word))}
     ordered = [word for _, word in sorted(found)]
-    heavy = [word for word in ordered if word not in LIGHT_JAPANESE | LIGHT_KANA]
+    heavy = [word for word in ordered if word not in LIGHT_JAPANESE | LIGHT_KANA or word in owned]
     return heavy or [word for word in ordered if word in NAMED_LIGHT]
+
+
+def _owned_japanese(text: str) -> Iterator[tuple[int, str]]:
+    """What of somebody or of something is named, and nouns of kanji with kana, with where they begin: 水ぼうそう."""
+    for phrase in re.finditer(r"[^、。]+", text):
+        match = _OWNED.search(phrase[0])
+        start = phrase.start() + (match.start("what") if match else 0)
+        what = match["what"] if match else phrase[0]
+        while nested := re.search(rf"(?<=[{_KANJI}{_KATAKANA}a-z0-9])の(?=.)", what):
+            start, what = start + nested.end(), what[nested.end() :]
+        bare = re.sub(r"(?:って|について|に関して|[はをもがとねに])+$", "", what)
+        bare = next((part for part in re.split(r"[をにがで]", bare)[:1] if len(part) > 1), bare)
+        if match is None and not _MIXED_NOUN.fullmatch(bare):
+            continue
+        if len(bare) > 1 and bare not in LIGHT_KANA:
+            yield start, bare
 
 
 def wants_everything(request: str) -> bool:
@@ -197,9 +269,9 @@ def mentions(word: str, text: str, words: Collection[str]) -> bool:
     if word.isascii():
         return False
     bare = re.sub(r"(?<=[一-龯々])[ぁ-ん]+$", "", word)
-    if len(bare) < 2:
-        return False
     folded = plain(text)
+    if len(bare) < 2:
+        return len(word) > 2 and word in hiragana(folded)
     if re.search(rf"[{_KANJI}]", bare):
         return bare in hiragana(folded)
     runs = [hiragana(run) for run in re.findall(rf"[{_KATAKANA}]+", folded)]
@@ -268,3 +340,9 @@ def _described_english(text: str, word: str) -> tuple[frozenset[str], bool]:
             found.add(_key(before))
         return frozenset(found), False
     return frozenset(), False
+
+
+def to_search(query: str, words: str) -> tuple[str, ...]:
+    """What to search for: the model's words, and what the user's name, each as bare as it goes."""
+    said, asked = wanted_phrase(words), wanted_phrase(query) or query
+    return (asked,) if not said or said == asked else (asked, said)

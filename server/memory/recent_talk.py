@@ -85,6 +85,7 @@ async def _recent(db: Db, exchange: _Exchange, made: Sequence[str], readable: Me
         told=told,
         asked=asked,
         corrects=corrects,
+        turn_id=exchange.turn_id,
     )
 
 

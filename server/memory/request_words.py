@@ -54,3 +54,14 @@ _CHOOSING = (
 )
 CHOOSING = frozenset(_CHOOSING.split())
 """English words that choose by place, or say nothing."""
+
+_AROUND = "the a an that this my our one ones and with for from of on in about both part thing things it"
+JOINING = frozenset(_AROUND.split())
+"""English words around the words of a choice."""
+
+_KINDS = (
+    "old older oldest new newer newest late later latest early earlier earliest recent more most big bigger small"
+    " first second third last number"
+)
+DESCRIBING = frozenset(_KINDS.split())
+"""English words that tell one from another, though nothing that was offered has them."""

@@ -11,7 +11,8 @@ import pytest
 
 from server.errors import RequestError
 from server.memory.asking import Asker
-from server.memory.forget_tool import ForgetMemory
+from server.memory.forget_tool import ForgetMemory, Talk
+from server.memory.meant import RecentTurn
 from server.memory.tools import FORGET_MEMORY, FORGET_MEMORY_SHORT
 from server.storage.memory_records import Memory
 from tests.memory.test_memory_tools import ASKER, Search, memory, result
@@ -192,18 +193,41 @@ async def test_what_shares_no_word_with_the_request_is_asked_about_first() -> No
     assert forget.asked == []
 
 
-@pytest.mark.parametrize(("turns_later", "known"), [(1, True), (50, True), (51, False)])
-async def test_what_was_asked_is_known_for_fifty_turns_of_all_devices(turns_later: int, known: bool) -> None:
+@pytest.mark.parametrize("said_between", [0, 1])
+@pytest.mark.parametrize("others_turns", [0, 70])
+async def test_what_was_asked_is_answered_by_the_very_next_turn_of_that_conversation(
+    said_between: int, others_turns: int
+) -> None:
+    forget, said = Forget(), [RecentTurn("パソコンのことは忘れて", "どっち？", turn_id=FORGETTING.turn_id)]
+
+    async def recent(asker: Asker) -> list[RecentTurn]:
+        return said
+
+    talk = Talk(recent, lambda memory_ids, turn_ids, asker: forget(memory_ids, asker))
+    tool = ForgetMemory(Search(result(PC, OFFICE)), forget, spec=FORGET_MEMORY_SHORT, talk=talk)
+    assert "which" in await tool.run({"query": "パソコン"}, FORGETTING)
+    said += [RecentTurn("きょうは寒いね", "うん。", turn_id=FORGETTING.turn_id + 1)] * said_between
+    answer = replace(answering("両方"), turn_id=FORGETTING.turn_id + 2 + others_turns)
+    assert (await tool.offer(answer) is None) is bool(said_between)
+    assert await tool.offer(replace(answer, speaker="somebody else")) is None
+    if said_between:
+        with pytest.raises(RequestError):
+            await tool.run({"query": "両方"}, answer)
+    else:
+        assert (await tool.run({"query": "両方"}, answer))["forgotten"] == 2
+
+
+@pytest.mark.parametrize(
+    "words", ["両方覚えておいて", "会社のはまだ要る", "どっちだっけ？", "I still need both of them"]
+)
+@pytest.mark.parametrize("arguments", [{"query": "両方"}, {"memory_ids": [PC.memory_id, OFFICE.memory_id]}])
+async def test_whatever_the_model_understood_words_that_keep_forget_nothing(
+    words: str, arguments: dict[str, Any]
+) -> None:
     forget = Forget()
     tool = await asked_which(forget)
-    later = replace(answering("両方"), turn_id=FORGETTING.turn_id + turns_later)
-    assert (await tool.offer(later) is not None) is known
-    if known:
-        assert (await tool.run({"query": "両方"}, later))["forgotten"] == 2
-    else:
-        with pytest.raises(RequestError, match="did not ask"):
-            await tool.run({"query": "両方"}, later)
-    assert forget.asked == ([(PC.memory_id, OFFICE.memory_id)] if known else [])
+    assert (await tool.run(arguments, answering(words)))["forgotten"] == 0
+    assert forget.asked == []
 
 
 async def test_of_many_conversations_the_one_that_was_asked_first_is_asked_again() -> None:
