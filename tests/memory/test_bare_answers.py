@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from server.memory.bare_answers import is_answer, statement_of
+from server.memory.bare_answers import asks_another, is_answer, statement_of
 
 pytestmark = pytest.mark.unit
 TODAY = dt.date(2026, 12, 1)
@@ -71,3 +71,32 @@ def test_a_value_and_little_else_is_an_answer(text: str) -> None:
 )
 def test_what_says_more_or_nothing_is_none(text: str) -> None:
     assert not is_answer(text, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("この前のパソコン、いくらだったっけ", "七時だよ"),
+        ("この前のパソコン、いくらだったっけ", "金曜日だよ"),
+        ("How much was the kayak?", "It's 5 o'clock"),
+        ("How much was the kayak?", "It's five o'clock"),
+        ("How much was the kayak?", "It's 5:30"),
+        ("When is the wedding?", "300 dollars"),
+    ],
+)
+def test_another_kind_of_value_is_no_answer(question: str, answer: str) -> None:
+    assert asks_another(question, answer)
+    assert statement_of(question, answer, "en" if question.isascii() else "ja") is None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("この前のパソコン、いくらだったっけ", "三万円だよ"),
+        ("What time is my flight?", "6:45"),
+        ("What did I pay for it?", "5"),
+        ("", "5"),
+    ],
+)
+def test_what_fits_or_cannot_be_told_may_be_one(question: str, answer: str) -> None:
+    assert not asks_another(question, answer)

@@ -214,3 +214,25 @@ def test_a_memory_has_its_type(text: str, language: str, expected: str) -> None:
 )
 def test_names_and_things_are_found(text: str, expected: tuple[str, ...]) -> None:
     assert nouns(text, MONDAY) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("明日歯医者に行く", "違う、あさってだよ"), ["2026年12月2日に歯医者に行く。"]),
+        (("明日歯医者に行く", "あ、違う、しあさってだよ"), ["2026年12月3日に歯医者に行く。"]),
+        (("猫の名前はあんこだよ", "違う、あんこじゃなくてあずきだよ"), ["猫の名前はあずきだよ。"]),
+        # The time of day is kept.
+        (
+            ("明日歯医者に行く", "いや、明後日の三時だよ"),
+            ["2026年12月1日に歯医者に行く。いや、2026年12月2日の三時だよ。"],
+        ),
+        (("母が花子に本をあげた", "母じゃなくて花子だよ"), ["母が花子に本をあげた。母じゃなくて花子だよ。"]),
+        (("家賃は月八万円だよ", "違うよ、九万円じゃないよ"), ["家賃は月八万円だよ。"]),
+        (("家賃は月八万円だよ", "もし六万円だったらよかったのに"), ["家賃は月八万円だよ。"]),
+    ],
+)
+def test_a_correction_is_carried_out_where_it_is_sure_and_else_stands_as_said(
+    words: tuple[str, ...], expected: list[str]
+) -> None:
+    assert [one.summary for one in quoted(said(*words), "ja")] == expected

@@ -1,0 +1,103 @@
+"""Whose a statement is, and whether what was asked is what a memory is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.memory.whose import asks_about, is_of_self, is_own, of_another, same_people
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "私の身長は百六十センチ",
+            "僕は左利き",
+            "いや、百七十五センチだよ",
+            "違う、えびが好きだよ",
+            "体重は五十キロだった",
+        ),
+        *("富士通のパソコンを三万円で買ったよ", "薬は一日二回飲む", "俺のパスポートの番号は1234"),
+        *("My car's plate is 1234", "I am allergic to peanuts", "No, 5", "Mine is blue", "Blood type is A", ""),
+    ],
+)
+def test_what_may_be_about_nobody_but_the_speaker_is_own(text: str) -> None:
+    assert is_own(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("母の誕生日は五月五日", "車は白い", "ミケは三歳", "田中さんの席は三番", "姉の体重は五十キロ"),
+        *("The car is red", "Anna's extension is 5522", "Mom is sixty", "The kayak was 640 dollars"),
+    ],
+)
+def test_what_is_of_others_or_of_a_thing_is_not(text: str) -> None:
+    assert not is_own(text)
+    assert not is_of_self(text)
+
+
+def test_an_event_of_no_subject_may_be_said_by_two() -> None:
+    assert is_own("富士通のパソコンを三万円で買った")
+    assert not is_of_self("富士通のパソコンを三万円で買った")
+    assert is_of_self("納豆が好き")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "text", "expected"),
+    [
+        (("ken",), ("aki",), "私の身長は百六十センチ", True),
+        (("ken",), ("aki",), "母の誕生日は五月五日", False),
+        (("ken",), ("ken",), "私の身長は百六十センチ", False),
+        (("ken",), ("aki", "ken"), "私の身長は百六十センチ", False),
+        # With nobody known, all is one person.
+        ((), ("aki",), "私の身長は百六十センチ", False),
+        ((), (), "My car's plate is 1234", False),
+        (("ken",), ("aki",), "My car's plate is 1234", True),
+    ],
+)
+def test_two_known_people_are_two(mine: tuple[str, ...], theirs: tuple[str, ...], text: str, expected: bool) -> None:
+    assert of_another(mine, theirs, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("question", "statement"),
+    [
+        ("母の誕生日はいつだっけ", "母の誕生日は六月九日"),
+        ("この前のパソコン、いくらだったっけ", "富士通のパソコンを三万円で買った"),
+        ("前に買ったやつ、いくらだっけ", "富士通のパソコンを三万円で買った"),
+        ("弟は何歳だっけ", "姉は三十歳、弟は二十五歳だよ"),
+        ("What is my cat called?", "My cat Lena moved in with us"),
+        ("What did I pay for it?", "I bought a used Fujitsu desktop"),
+        ("When is Anna's wedding?", "Anna's wedding is on June 5"),
+        ("", "猫のタマ"),
+    ],
+)
+def test_a_question_is_about_what_names_all_it_names(question: str, statement: str) -> None:
+    assert asks_about(question, statement)
+
+
+@pytest.mark.parametrize(
+    ("question", "statement"),
+    [
+        ("母の誕生日はいつだっけ", "姉の誕生日は六月九日"),
+        ("弟は何歳", "姉は三十歳だよ"),
+        ("父の痛み止めの薬は何錠だっけ", "母の血圧の薬は一日一錠だよ"),
+        ("誕生日はいつだっけ", "姉の誕生日は六月九日"),
+        ("マウスいくらだった", "富士通のパソコンを三万円で買った"),
+        ("What number is Bob's extension?", "Anna's phone extension is 4411."),
+        ("When is my sister's wedding?", "My brother's wedding is on June 5"),
+        ("How much was the paddle?", "I paid 640 dollars for the kayak"),
+    ],
+)
+def test_of_another_person_or_thing_it_is_not(question: str, statement: str) -> None:
+    assert not asks_about(question, statement)
+
+
+def test_statements_that_name_different_people_are_told_apart() -> None:
+    assert not same_people("母の誕生日は三月三日", "姉の誕生日は六月九日")
+    assert not same_people("Bob's extension is 5522", "Anna's extension is 4411")
+    assert same_people("Tom lives in York", "Tom lives in Leeds")
+    assert same_people("誕生日は三月三日", "姉の誕生日は六月九日")
