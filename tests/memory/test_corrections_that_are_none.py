@@ -79,7 +79,7 @@ async def test_what_is_not_told_as_a_fact_changes_nothing(
             "When is my brother's wedding?",
             "June 5.",
             "No, June 7",
-            "wedding: June 7.",
+            "My brother's wedding: ",
         ),
     ],
 )
