@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ async def begun(home: Home, journal: TurnJournal, words: str) -> OpenTurn:
     return turn
 
 
-def said(turn: OpenTurn, result: dict[str, object]) -> TurnResult:
+def said(turn: OpenTurn, result: Mapping[str, object]) -> TurnResult:
     return TurnResult(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
