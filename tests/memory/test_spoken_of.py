@@ -116,7 +116,7 @@ async def test_what_is_nearer_to_the_clock_than_to_any_memory_is_not_looked_up(
         asker = replace(home.asker(words), asked_at=dt.datetime(2026, 11, 30, 1, 20, tzinfo=dt.UTC), zone=TOKYO)
         assert await search.offer(asker) == OF_THE_CLOCK_LOG_ODDS < UNMENTIONED_LOG_ODDS
         embedding.clock = "nothing"
-            memory._queries.forget()
+        memory._queries.forget()
         later = replace(asker, asked_at=asker.asked_at + dt.timedelta(hours=1))
         offered = await search.offer(later)
     assert offered is not None
