@@ -173,7 +173,9 @@ class XllamaLlm:
         if self._prefix_dir is None:
             await self.read_ahead(messages)
             return
-        path = self._prefix_dir / f"{self._fingerprint(messages)}.kv"
+        # Flash attention changes how values are stored.
+        facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
+        path = self._prefix_dir / f"{prefix_name(self._model_path, facts, written_messages(messages))}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
             # All cached, but the weights are still on the disk: the first turn must not wait for them.
             await self.read_ahead(messages)
@@ -200,11 +202,6 @@ class XllamaLlm:
             log.warning("cannot %s the prompt prefix %s: %s", action, name, error.message)
             return False
         return True
-
-    def _fingerprint(self, messages: Sequence[LlmMessage]) -> str:
-        # Flash attention changes how values are stored.
-        facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
-        return prefix_name(self._model_path, facts, written_messages(messages))
 
     # --- on the model's thread ---
 
@@ -286,9 +283,7 @@ class XllamaLlm:
         return bias_of_calls(request, self._tool_bias, _AFTER_ANSWERS if self._tool_bias else ())
 
     async def _calls(self, request: LlmRequest) -> bool:
-        """Whether the model begins a call, with the bias. A completion of its own, of the first key: a bias holds for
-        a whole completion, and in the words of a call a large one writes nothing but "tool".
-        """
+        """Whether the model begins a call. A completion of its own: in one with the call, the bias writes its words."""
         body = self._completion_body(request)
         body |= {"max_tokens": _KEY_TOKENS, "logit_bias": [[self._tool_token, self._bias(request)]]}
         text = ""
