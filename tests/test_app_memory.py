@@ -41,7 +41,7 @@ class Model(FakeLlm):
             yield LlmText(json.dumps({"memories": [note(PC, "富士通", "パソコン")]}, ensure_ascii=False))
             yield LlmDone("stop")
             return
-        self.offered.append(tuple(tool.name for tool in request.tools))
+        self.offered.append(tuple(tool.name for tool in request.tools if tool.name in TOOL_NAMES))
         call = self.calls.get(last.content) if last.role == "user" else None
         if call is not None:
             yield call

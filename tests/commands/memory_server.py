@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.commands.loopback import TOKEN, LoopbackServer, QuietHandler
 
 PC_ID = "mem_01KBA5000000000000000000PC"
-OLD_ID = "mem_01KBA500000000000000000ALD"
+OLD_ID = "mem_01KBA500000000000000000Z1D"
 TEA_ID = "mem_01KBA500000000000000000TEA"
 HEADER = {"format": "stackchan-memory", "version": 1, "exported_at": "2026-11-30T12:00:00Z"}
 

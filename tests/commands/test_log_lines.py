@@ -216,7 +216,7 @@ ALLOWED = {
     ("engines/downloads.py", "miss"),
     ("engines/fetch.py", "error"),
     ("engines/llm/openai_chat.py", "error"),
-    ("engines/llm/xllama.py", "error"),
+    ("engines/llm/prefix_files.py", "error"),
     ("engines/llm/xllama.py", "error.message"),
     ("engines/model_files.py", "error"),
     ("engines/package_wheels.py", "error"),

@@ -209,7 +209,8 @@ async def test_a_sentence_that_was_cut_is_kept_to_the_word(tmp_path: Path) -> No
 
 
 async def test_touch_and_cut_at_the_same_moment_end_the_turn(tmp_path: Path) -> None:
-    async with live_server(tmp_path, llm=FakeLlm(scripts=[LONG])) as live, robot(live) as desk:
+    env = {"STACKCHAN_LIVE__RESUME_SECONDS": "0.5"}
+    async with live_server(tmp_path, env=env, llm=FakeLlm(scripts=[LONG])) as live, robot(live) as desk:
         await desk.listen("auto")
         await ask(desk)
         turn_id = await speaking_turn(desk)
