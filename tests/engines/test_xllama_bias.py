@@ -100,8 +100,8 @@ WITHOUT = LlmRequest(WORDS, ANSWER)
 
 async def test_the_bias_is_on_the_token_that_begins_a_call(monkeypatch, tmp_path):
     tokens = {'{"': [11], '{"tool': [11, 14172]}
-    choice, answer, without = await bodies(monkeypatch, tmp_path, tokens, 1.25, WITH_TOOLS, WITHOUT)
-    assert choice["logit_bias"] == [[14172, 1.25]]
+    choice, answer, without = await bodies(monkeypatch, tmp_path, tokens, 8.25, WITH_TOOLS, WITHOUT)
+    assert choice["logit_bias"] == [[14172, 8.25]]
     assert choice["max_tokens"] <= 4
     assert "search_memory" in choice["grammar"]
     assert "reply" in choice["grammar"]
@@ -109,8 +109,15 @@ async def test_the_bias_is_on_the_token_that_begins_a_call(monkeypatch, tmp_path
     assert answer["messages"] == choice["messages"]
 
 
+async def test_a_small_bias_needs_no_choice_of_its_own(monkeypatch, tmp_path):
+    tokens = {'{"': [11], '{"tool': [11, 14172]}
+    (body,) = await bodies(monkeypatch, tmp_path, tokens, 5.25, WITH_TOOLS)
+    assert body["logit_bias"] == [[14172, 5.25]]
+    assert body["max_tokens"] == WITH_TOOLS.max_tokens
+
+
 @pytest.mark.parametrize(("key", "possible"), [("emotion", ["reply"]), ("tool", ["search_memory"])])
-@pytest.mark.parametrize("bias", [1.25, 15.25])
+@pytest.mark.parametrize("bias", [7.25, 15.25])
 async def test_what_was_chosen_is_written_without_a_bias(monkeypatch, tmp_path, key, possible, bias):
     """It holds for a whole completion: a large one makes a query of nothing but "tool"."""
     tokens = {'{"': [11], '{"tool': [11, 14172]}
@@ -144,7 +151,7 @@ async def test_a_tools_prior_is_added_and_what_a_tool_gave_is_judged_without_the
         LlmRequest(after, ANSWER, (SEARCH,)),
     ]
     asked = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
-    assert [body.get("logit_bias") for body in asked] == [[[14172, 3.75]], None, [[14172, 2.5]], None, None]
+    assert [body.get("logit_bias") for body in asked] == [[[14172, 3.75]], [[14172, 2.5]], None]
 
 
 async def test_a_tool_that_must_be_called_leaves_no_answer_and_no_bias(monkeypatch, tmp_path):
@@ -169,7 +176,7 @@ async def test_after_earlier_answers_the_bias_grows_and_then_stays(monkeypatch, 
     tokens = {'{"': [11], '{"tool': [11, 14172]}
     requests = [replace(WITH_TOOLS, answered=answered) for answered in (0, 1, 2, 12)]
     asked = await bodies(monkeypatch, tmp_path, tokens, 1.25, *requests)
-    first, second, third, late = (body["logit_bias"][0][1] for body in asked[::2])
+    first, second, third, late = (body["logit_bias"][0][1] for body in asked if "logit_bias" in body)
     assert first == 1.25 < second < third == late
 
 

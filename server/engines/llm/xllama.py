@@ -62,6 +62,9 @@ _AFTER_ANSWERS = (3.25, 6.0)
 Of 30 questions after four exchanges none was searched for without it, 26 were with it; of 30 others 3."""
 _SILENT, _CHATTY = -1, 3
 _MAX_TOOLS = 8
+_MOST_BIAS = 7.0
+"""Up to here it may stay through a completion: words begin with a space, and the bare token is not among them. A larger
+one writes it all the same, whole queries of it (at 12)."""
 _KEY_TOKENS = 4
 """Enough for the first key of a call."""
 
@@ -137,12 +140,13 @@ class XllamaLlm:
 
         Raises `LlmError`: `llm_context_overflow` when prompt and answer do not fit, else `llm_failed`.
         """
-        if self._bias(request):
-            request = settled(request, calls=await self._calls(request))
+        bias = self._bias(request)
+        if bias > _MOST_BIAS:
+            request, bias = settled(request, calls=await self._calls(request, bias)), 0.0
         reader = DecisionReader([tool.name for tool in request.tools])
         finish_reason: Literal["stop", "length"] = "stop"
         usage: Mapping[str, Any] = {}
-        stream = self._chunks(self._completion_body(request))
+        stream = self._chunks(self._completion_body(request, bias))
         try:
             async for chunk in stream:
                 usage = chunk.get("usage") or usage
@@ -268,24 +272,23 @@ class XllamaLlm:
 
     # --- requests ---
 
-    def _completion_body(self, request: LlmRequest) -> dict[str, Any]:
+    def _completion_body(self, request: LlmRequest, bias: float) -> dict[str, Any]:
         body = _chat_body(request.messages, max_tokens=request.max_tokens)
         no_echo = {} if answers_a_tool(request) else _NO_ECHO
         body |= {"temperature": request.temperature, "seed": request.seed, **no_echo}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
             body["grammar"] = _grammar(schema)
-        return body
+        return body | ({"logit_bias": [[self._tool_token, bias]]} if bias else {})
 
     def _bias(self, request: LlmRequest) -> float:
         if self._tool_token is None:
             return 0.0
         return bias_of_calls(request, self._tool_bias, _AFTER_ANSWERS if self._tool_bias else ())
 
-    async def _calls(self, request: LlmRequest) -> bool:
+    async def _calls(self, request: LlmRequest, bias: float) -> bool:
         """Whether the model begins a call. A completion of its own: in one with the call, the bias writes its words."""
-        body = self._completion_body(request)
-        body |= {"max_tokens": _KEY_TOKENS, "logit_bias": [[self._tool_token, self._bias(request)]]}
+        body = self._completion_body(request, bias) | {"max_tokens": _KEY_TOKENS}
         text = ""
         async with aclosing(self._chunks(body)) as chunks:
             async for chunk in chunks:
