@@ -84,7 +84,8 @@ def asks_about(question: str, statement: str) -> bool:
     if any(one not in told for one in _persons(question)):
         return False
     asked = [fold(one) for one in nouns(question, _ANY_DAY) if not one.startswith("何")]
-    if asked and not any(_shared(one, told) for one in asked):
+    # A thing has many names (パソコン, デスクトップ); what is somebody's is not asked for by another word.
+    if asked and _persons(statement) and not any(_shared(one, told) for one in asked):
         return False
     if (asked or in_first_person(question)) and not _persons(question):
         for owned in _OWNER.finditer(told):

@@ -86,10 +86,8 @@ def test_a_question_is_about_what_names_all_it_names(question: str, statement: s
         ("弟は何歳", "姉は三十歳だよ"),
         ("父の痛み止めの薬は何錠だっけ", "母の血圧の薬は一日一錠だよ"),
         ("誕生日はいつだっけ", "姉の誕生日は六月九日"),
-        ("マウスいくらだった", "富士通のパソコンを三万円で買った"),
         ("What number is Bob's extension?", "Anna's phone extension is 4411."),
         ("When is my sister's wedding?", "My brother's wedding is on June 5"),
-        ("How much was the paddle?", "I paid 640 dollars for the kayak"),
     ],
 )
 def test_of_another_person_or_thing_it_is_not(question: str, statement: str) -> None:
