@@ -1,15 +1,16 @@
 """The tools of time: the clock, and timers.
 
 A large model is offered all of them in every turn. A small one reads the time in its prompt, and is offered a timer
-only when the words have the form of a request (`timer_words.py`); the length is taken from these words, not from the
-model, which is no good at numbers. Knows no model but its capabilities.
+only when the words have the form of a request (`timer_words.py`); the length or the time is taken from these words, not
+from the model, which is no good at numbers. Knows no model but its capabilities.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from server.context.prompts import day_text
@@ -17,9 +18,10 @@ from server.engines.base import LlmCapabilities, ToolSpec
 from server.errors import RequestError
 from server.memory.asking import Asker
 from server.persona import Persona
-from server.pipeline.timer_speech import length_text
+from server.pipeline.clock_words import clock_times
+from server.pipeline.timer_speech import due_text, length_text
 from server.pipeline.timer_words import TimerRequest, durations, timer_label, timer_request
-from server.pipeline.timers import Timers
+from server.pipeline.timers import LONGEST_SECONDS, Timers
 from server.pipeline.tool_loop import Tool
 from server.storage.records import Timer
 
@@ -29,12 +31,17 @@ _LONGEST = {"seconds": 604_800, "minutes": 10_080}
 GET_TIME = ToolSpec("get_time", "the time and the day where the robot is, now", _NOTHING)
 SET_TIMER = ToolSpec(
     "set_timer",
-    "the robot says when the time is over; give seconds or minutes",
+    "the robot says when the time is over: after so many seconds or minutes, or at a time of the clock",
     {
         "type": "object",
         "properties": {
             "seconds": {"type": "integer", "minimum": 1, "maximum": _LONGEST["seconds"]},
             "minutes": {"type": "number", "exclusiveMinimum": 0, "maximum": _LONGEST["minutes"]},
+            "at": {
+                "type": "string",
+                "maxLength": 20,
+                "description": "instead of a length, by the user's clock: 2026-01-31T07:30, or 07:30 (the next)",
+            },
             "label": {"type": "string", "maxLength": 60, "description": "what it is for, in the user's words"},
         },
         "additionalProperties": False,
@@ -72,8 +79,8 @@ def time_tools(
 ) -> tuple[Tool, ...]:
     """What a model of these capabilities is offered."""
     if capabilities.wants_examples:
-        return (SetTimer(timers, small=True), ListTimers(timers, clock, small=True), CancelTimer(timers, small=True))
-    return (GetTime(persona, clock), SetTimer(timers), ListTimers(timers, clock), CancelTimer(timers))
+        return tuple(kind(timers, clock, small=True) for kind in (SetTimer, ListTimers, CancelTimer))
+    return (GetTime(persona, clock), *(kind(timers, clock) for kind in (SetTimer, ListTimers, CancelTimer)))
 
 
 class GetTime:
@@ -103,10 +110,12 @@ class GetTime:
 
 class _TimerTool:
     request: TimerRequest
+    large: ToolSpec
 
-    def __init__(self, timers: Timers, spec: ToolSpec, *, small: bool) -> None:
-        self.spec = _SMALL[self.request] if small else spec
+    def __init__(self, timers: Timers, clock: Callable[[], datetime], *, small: bool = False) -> None:
+        self.spec = _SMALL[self.request] if small else self.large
         self._timers = timers
+        self._clock = clock
         self._small = small
 
     async def offer(self, asker: Asker) -> float | None:
@@ -120,22 +129,26 @@ class SetTimer(_TimerTool):
     """Begins a timer on the device that is spoken to."""
 
     request: TimerRequest = "set"
-
-    def __init__(self, timers: Timers, *, small: bool = False) -> None:
-        super().__init__(timers, SET_TIMER, small=small)
+    large = SET_TIMER
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"timer_set", "length", "timer_id"}`. Raises `RequestError`, `StorageError`."""
+        """`{"timer_set", "length" or "at", "label"?, "timer_id"?}`. Raises `RequestError`, `StorageError`."""
+        now = self._clock().astimezone(asker.zone)
         if self._small:
-            said = durations(asker.words)
+            said = (*durations(asker.words), *clock_times(asker.words, now))
             if len(said) != 1:
                 # Told as a result, not as an error: what is left is to ask.
-                return {"timer_set": False, "note": "ask the user how long" if not said else "ask for one timer only"}
-            seconds, label = said[0], timer_label(asker.words)
+                note = "ask the user how long, or at what time" if not said else "ask for one timer only"
+                return {"timer_set": False, "note": note}
+            if said[0] is None or (
+                isinstance(said[0], datetime) and said[0] - now > timedelta(seconds=LONGEST_SECONDS)
+            ):
+                return {"timer_set": False, "note": "ask for a day and a time within the next 7 days"}
+            due, label = said[0], timer_label(asker.words)
         else:
-            seconds, label = _seconds(arguments), str(arguments.get("label") or "")
-        timer = await self._timers.set(asker.device_id, seconds, label, asker.language)
-        told = {"timer_set": True, "length": length_text(seconds, asker.language)}
+            due, label = _due(arguments, now), str(arguments.get("label") or "")
+        timer = await self._timers.set(asker.device_id, due, label, asker.language)
+        told = {"timer_set": True, **_when(timer, asker.language, now)}
         if label:
             told["label"] = timer.label
         return told if self._small else {**told, "timer_id": timer.timer_id}
@@ -145,13 +158,10 @@ class ListTimers(_TimerTool):
     """The timers of the device that is spoken to."""
 
     request: TimerRequest = "list"
-
-    def __init__(self, timers: Timers, clock: Callable[[], datetime], *, small: bool = False) -> None:
-        super().__init__(timers, LIST_TIMERS, small=small)
-        self._clock = clock
+    large = LIST_TIMERS
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"timers": [{"length", "left", "label"?, "timer_id"?}]}`, the next one first."""
+        """`{"timers": [{"length" or "at", "left", "label"?, "timer_id"?}]}`, the next one first."""
         now = self._clock()
         return {
             "timers": [_told(timer, asker.language, now, self._small) for timer in self._timers.of(asker.device_id)]
@@ -162,19 +172,39 @@ class CancelTimer(_TimerTool):
     """Ends timers of the device that is spoken to."""
 
     request: TimerRequest = "cancel"
-
-    def __init__(self, timers: Timers, *, small: bool = False) -> None:
-        super().__init__(timers, CANCEL_TIMER, small=small)
+    large = CANCEL_TIMER
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"cancelled": [lengths or labels]}`, or which there are to choose from. Raises `RequestError`."""
-        there = self._timers.of(asker.device_id)
-        meant = _meant(there, _named(asker.words, there) if self._small else arguments)
+        """`{"cancelled": [lengths, times or labels]}`, or which there are to choose from. Raises `RequestError`."""
+        there, now = self._timers.of(asker.device_id), self._clock().astimezone(asker.zone)
+        meant = _meant(there, _named(asker.words, there, now) if self._small else arguments)
         if there and not meant:
-            return {"cancelled": [], "which": [_name(timer, asker.language) for timer in there]}
+            return {"cancelled": [], "which": [_name(timer, asker.language, now) for timer in there]}
         gone = await self._timers.cancel(asker.device_id, tuple(timer.timer_id for timer in meant))
-        told: dict[str, Any] = {"cancelled": [_name(timer, asker.language) for timer in gone]}
+        told: dict[str, Any] = {"cancelled": [_name(timer, asker.language, now) for timer in gone]}
         return told if gone else {**told, "note": "no timer runs"}
+
+
+def _due(arguments: Mapping[str, Any], now: datetime) -> int | datetime:
+    """What a model has asked for: a length in seconds, or a time of the clock of `now`."""
+    at = arguments.get("at")
+    if at in (None, ""):
+        return _seconds(arguments)
+    if any(arguments.get(name) not in (None, 0) for name in ("seconds", "minutes")):
+        raise _wrong("give a length or at, not both")
+    try:
+        if not isinstance(at, str):
+            raise ValueError
+        if "T" not in at and " " not in at:
+            due = datetime.combine(now.date(), time.fromisoformat(at), now.tzinfo)
+            return due if due > now else due + timedelta(days=1)
+        given = datetime.fromisoformat(at)
+    except ValueError:
+        raise _wrong("at is a time such as 2026-01-31T07:30 or 07:30") from None
+    due = given.replace(tzinfo=now.tzinfo) if given.tzinfo is None else given.astimezone(now.tzinfo)
+    if not now < due <= now + timedelta(seconds=LONGEST_SECONDS):
+        raise _wrong(f"at lies within the 7 days from now, which is {now:%Y-%m-%dT%H:%M}")
+    return due
 
 
 def _seconds(arguments: Mapping[str, Any]) -> int:
@@ -190,7 +220,7 @@ def _seconds(arguments: Mapping[str, Any]) -> int:
     return max(1, round(total))
 
 
-def _named(words: str, timers: tuple[Timer, ...]) -> Mapping[str, Any]:
+def _named(words: str, timers: tuple[Timer, ...], now: datetime) -> Mapping[str, Any]:
     """Which timers the user's own words name."""
     folded = words.casefold()
     if any(word in folded for word in ("全部", "ぜんぶ", "すべて", "all ")):
@@ -198,9 +228,9 @@ def _named(words: str, timers: tuple[Timer, ...]) -> Mapping[str, Any]:
     for timer in timers:
         if timer.label and timer.label.casefold() in folded:
             return {"timer_id": timer.timer_id}
-    lengths = durations(words)
-    by_length = [timer for timer in timers if timer.duration_seconds in lengths]
-    return {"timer_id": by_length[0].timer_id} if len(by_length) == 1 else {}
+    lengths, times = durations(words), clock_times(words, now)
+    there = [timer for timer in timers if (timer.due_at in times if timer.zone else timer.duration_seconds in lengths)]
+    return {"timer_id": there[0].timer_id} if len(there) == 1 else {}
 
 
 def _meant(timers: tuple[Timer, ...], arguments: Mapping[str, Any]) -> tuple[Timer, ...]:
@@ -215,16 +245,20 @@ def _meant(timers: tuple[Timer, ...], arguments: Mapping[str, Any]) -> tuple[Tim
     return timers if len(timers) == 1 else ()
 
 
-def _name(timer: Timer, language: str) -> str:
-    return timer.label or length_text(timer.duration_seconds, language)
+def _name(timer: Timer, language: str, now: datetime) -> str:
+    return timer.label or next(iter(_when(timer, language, now).values()))
+
+
+def _when(timer: Timer, language: str, now: datetime) -> dict[str, Any]:
+    """For how long, or for when, a timer was set."""
+    if timer.zone is not None:
+        return {"at": due_text(replace(timer, language=language), now)}
+    return {"length": length_text(timer.duration_seconds, language)}
 
 
 def _told(timer: Timer, language: str, now: datetime, small: bool) -> dict[str, Any]:
     left_seconds = max(0.0, (timer.due_at - now).total_seconds())
-    told: dict[str, Any] = {
-        "length": length_text(timer.duration_seconds, language),
-        "left": length_text(left_seconds, language),
-    }
+    told = {**_when(timer, language, now), "left": length_text(left_seconds, language)}
     if timer.label:
         told["label"] = timer.label
     return told if small else {**told, "timer_id": timer.timer_id}

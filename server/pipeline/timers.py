@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from server.errors import RequestError, StackChanError
@@ -76,10 +76,15 @@ class Timers:
         self._ringing.clear()
         self._watching = None
 
-    async def set(self, device_id: str, seconds: int, label: str, language: str) -> Timer:
-        """Begin one. Raises `RequestError` for a length or number that is too large, `StorageError`."""
-        if not 1 <= seconds <= LONGEST_SECONDS:
-            raise RequestError("a timer takes from 1 second to 7 days", code="arguments_invalid")
+    async def set(self, device_id: str, due: int | datetime, label: str, language: str) -> Timer:
+        """Begin one that is `due` in so many seconds, or at a time of the clock, whose zone has a name.
+
+        Raises `RequestError` for one that is too far away or past, or too many; `StorageError`.
+        """
+        now = self._clock()
+        due_at = due.astimezone(UTC) if isinstance(due, datetime) else now + timedelta(seconds=due)
+        if not 1 <= (due_at - now).total_seconds() <= LONGEST_SECONDS:
+            raise RequestError("a timer takes from 1 second to 7 days from now on", code="arguments_invalid")
         if len(self.of(device_id)) >= MOST_TIMERS:
             raise RequestError(f"{MOST_TIMERS} timers run already; cancel one first", code="arguments_invalid")
         async with self._databases.server() as db:
@@ -88,8 +93,9 @@ class Timers:
                 device_id,
                 label=label.strip()[:LABEL_CHARACTERS],
                 language=language,
-                duration_seconds=seconds,
-                now=self._clock(),
+                now=now,
+                due_at=due_at,
+                zone=str(due.tzinfo) if isinstance(due, datetime) else None,
             )
         self._waiting[timer.timer_id] = timer
         self._changed.set()

@@ -42,6 +42,8 @@ class Timer:
     duration_seconds: int
     set_at: dt.datetime
     due_at: dt.datetime
+    zone: str | None = None
+    """Of a time of the clock: where that clock is; None: it was set for a length of time."""
 
 
 @dataclass(frozen=True, slots=True)

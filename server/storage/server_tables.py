@@ -106,3 +106,4 @@ class TimerRow(ServerTable, table=True):
     duration_seconds: int
     set_at: dt.datetime = Field(sa_type=UtcDateTime)
     due_at: dt.datetime = Field(sa_type=UtcDateTime)
+    zone: str | None = Field(default=None, sa_type=CleanText)

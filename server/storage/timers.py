@@ -13,16 +13,24 @@ from server.storage.server_tables import TimerRow
 
 
 async def add_timer(
-    db: AsyncSession, device_id: str, *, label: str, language: str, duration_seconds: int, now: dt.datetime
+    db: AsyncSession,
+    device_id: str,
+    *,
+    label: str,
+    language: str,
+    now: dt.datetime,
+    due_at: dt.datetime,
+    zone: str | None = None,
 ) -> Timer:
-    """A timer that is due `duration_seconds` after `now`."""
+    """A timer of `now` that is due at least a second later. `zone`: its time was said by the clock, there."""
     row = TimerRow(
         device_id=device_id,
         label=label,
         language=language,
-        duration_seconds=duration_seconds,
+        duration_seconds=max(1, round((due_at - now).total_seconds())),
         set_at=now,
-        due_at=now + dt.timedelta(seconds=duration_seconds),
+        due_at=due_at,
+        zone=zone,
     )
     db.add(row)
     await db.flush()

@@ -36,9 +36,11 @@ class Kept:
     def __init__(self) -> None:
         self.there: list[Timer] = []
 
-    async def set(self, device_id: str, seconds: int, label: str, language: str) -> Timer:
-        due = NOW + timedelta(seconds=seconds)
-        self.there.append(Timer(len(self.there) + 1, device_id, label, language, seconds, NOW, due))
+    async def set(self, device_id: str, due: int | datetime, label: str, language: str) -> Timer:
+        due_at = due if isinstance(due, datetime) else NOW + timedelta(seconds=due)
+        zone = str(due.tzinfo) if isinstance(due, datetime) else None
+        seconds = round((due_at - NOW).total_seconds())
+        self.there.append(Timer(len(self.there) + 1, device_id, label, language, seconds, NOW, due_at, zone))
         return self.there[-1]
 
     def of(self, device_id: str) -> tuple[Timer, ...]:
@@ -141,7 +143,13 @@ def test_a_small_model_sets_a_timer_of_the_length_and_label_that_were_said() -> 
 
 @pytest.mark.parametrize(
     ("words", "note"),
-    [("タイマーをセットして", "ask the user how long"), ("5分と10分のタイマーかけて", "ask for one timer only")],
+    [
+        ("タイマーをセットして", "ask the user how long"),
+        ("5分と10分のタイマーかけて", "ask for one timer only"),
+        ("7時と8時に起こして", "ask for one timer only"),
+        ("来週の月曜の7時に起こして", "within the next 7 days"),
+        ("set an alarm for 7 am next week", "within the next 7 days"),
+    ],
 )
 def test_what_is_not_clear_is_asked(words: str, note: str) -> None:
     kept = Kept()
@@ -248,3 +256,66 @@ async def test_the_only_timer_is_meant_and_none_is_said() -> None:
     await kept.set("desk", 60, "", "ja")
     assert await tools(kept)["cancel_timer"].run({}, asker("…")) == {"cancelled": ["1分"]}
     assert kept.there == []
+
+
+# It is 15:03 on a Monday in Tokyo.
+@pytest.mark.parametrize(
+    ("words", "due", "label", "told"),
+    [
+        ("7時半に起こして", datetime(2026, 11, 30, 22, 30, tzinfo=UTC), "", "明日の7時半"),
+        ("今日の5時に薬を飲むって教えて", datetime(2026, 11, 30, 8, 0, tzinfo=UTC), "薬を飲む", "今日の17時"),
+    ],
+)
+def test_a_small_model_sets_an_alarm_for_the_time_that_was_said(
+    words: str, due: datetime, label: str, told: str
+) -> None:
+    kept = Kept()
+    llm = turn_of(kept, words, "set_timer")
+    assert [(timer.due_at, timer.label, timer.zone) for timer in kept.there] == [(due, label, "Asia/Tokyo")]
+    assert f'"at":"{told}"' in llm.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("at", "due"),
+    [
+        ("2026-12-01T07:30", datetime(2026, 11, 30, 22, 30, tzinfo=UTC)),
+        ("2026-12-01 07:30", datetime(2026, 11, 30, 22, 30, tzinfo=UTC)),
+        ("07:30", datetime(2026, 11, 30, 22, 30, tzinfo=UTC)),
+        ("16:00", datetime(2026, 11, 30, 7, 0, tzinfo=UTC)),
+        ("2026-12-01T00:00:00Z", datetime(2026, 12, 1, tzinfo=UTC)),
+    ],
+)
+async def test_a_large_model_gives_a_time(at: str, due: datetime) -> None:
+    kept = Kept()
+    told = await tools(kept)["set_timer"].run({"at": at}, asker("…", "en"))
+    assert (kept.there[0].due_at, kept.there[0].zone) == (due, "Asia/Tokyo")
+    assert ("AM" in told["at"]) or ("PM" in told["at"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"at": "7 o'clock"},
+        {"at": 730},
+        {"at": "2026-11-30T15:03"},
+        {"at": "2026-12-24T07:00"},
+        {"at": "07:30", "minutes": 5},
+    ],
+)
+async def test_a_time_that_is_none_is_refused(arguments: dict[str, Any]) -> None:
+    kept = Kept()
+    with pytest.raises(RequestError):
+        await tools(kept)["set_timer"].run(arguments, asker("…"))
+    assert kept.there == []
+
+
+async def test_an_alarm_is_listed_and_cancelled_by_its_time() -> None:
+    kept = Kept()
+    small = tools(kept, SMALL)
+    for words in ("7時半に起こして", "8時に起こして", "3分タイマー"):
+        await small["set_timer"].run({}, asker(words))
+    listed = (await small["list_timers"].run({}, asker("タイマーいくつ動いてる？")))["timers"]
+    assert [timer.get("at") for timer in listed] == ["明日の7時半", "明日の8時", None]
+    told = await small["cancel_timer"].run({}, asker("明日の7時半のアラームを消して"))
+    assert told == {"cancelled": ["明日の7時半"]}
+    assert len(kept.there) == 2

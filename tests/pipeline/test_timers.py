@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from server.errors import RequestError, TtsError
 from server.pipeline import timers as module
-from server.pipeline.timer_speech import length_text, ringing_text
+from server.pipeline.timer_speech import due_text, length_text, ringing_text
 from server.pipeline.timers import MOST_TIMERS, Timers
 from server.storage.database import Databases
 from server.storage.devices import ensure_device
@@ -131,6 +132,25 @@ async def test_a_restart_keeps_what_runs_and_what_was_missed(house: House) -> No
     assert len(desk.heard) == 2
 
 
+async def test_a_time_of_the_clock_is_kept_to_the_minute_over_a_restart(house: House) -> None:
+    tokyo = ZoneInfo("Asia/Tokyo")
+    house.now = NOON + timedelta(seconds=20.5)
+    morning = datetime(2026, 12, 1, 7, 30, tzinfo=tokyo)
+    set_now = await house.timers.set("desk", morning, "", "ja")
+    await house.timers.close()
+    house.timers = house.anew()
+    await house.timers.start()
+    (kept,) = house.timers.of("desk")
+    assert (kept.due_at, kept.zone) == (morning, "Asia/Tokyo")
+    assert kept == set_now
+    desk = house.devices["desk"] = Desk("attended")
+    house.pass_by((morning - house.now).total_seconds())
+    await house.until(lambda: not house.timers.of("desk"))
+    assert desk.heard == [("時間だよ。7時半だよ。", "ja")]
+    with pytest.raises(RequestError):
+        await house.timers.set("desk", house.now - timedelta(hours=1), "", "ja")
+
+
 async def test_a_device_that_goes_while_it_rings_hears_it_when_it_is_back(house: House) -> None:
     desk = house.devices["desk"] = Desk("gone")
     await house.timers.set("desk", 60, "", "ja")
@@ -221,3 +241,36 @@ def test_lengths_are_said_as_people_do(seconds: float, japanese: str, english: s
 def test_what_is_said(label: str, language: str, late: float, said: str) -> None:
     timer = Timer(1, "desk", label, language, 300, NOON, NOON + timedelta(seconds=300))
     assert ringing_text(timer, timer.due_at + timedelta(seconds=late)) == said
+
+
+@pytest.mark.parametrize(
+    ("label", "language", "late", "said"),
+    [
+        ("", "ja", 0, "時間だよ。7時半だよ。"),
+        ("薬", "ja", 0, "薬の時間だよ。7時半だよ。"),
+        ("", "ja", 600, "7時半の時間は、10分前だったよ。"),
+        ("", "en", 0, "It is 7:30 AM. Time for your alarm."),
+        ("call mom", "en", 0, "Time for your alarm: call mom. It is 7:30 AM."),
+        ("", "en", 600, "Your alarm was 10 minutes ago, at 7:30 AM."),
+    ],
+)
+def test_what_is_said_at_a_time_of_the_clock(label: str, language: str, late: float, said: str) -> None:
+    due = datetime(2026, 11, 30, 22, 30, tzinfo=UTC)
+    timer = Timer(1, "desk", label, language, 3000, NOON, due, "Asia/Tokyo")
+    assert ringing_text(timer, due + timedelta(seconds=late)) == said
+
+
+@pytest.mark.parametrize(
+    ("days", "japanese", "english"),
+    [
+        (0, "今日の19時", "7:00 PM today"),
+        (1, "明日の19時", "7:00 PM tomorrow"),
+        (2, "明後日の19時", "7:00 PM on Wednesday"),
+        (4, "金曜日の19時", "7:00 PM on Friday"),
+    ],
+)
+def test_the_day_is_said_as_people_do(days: int, japanese: str, english: str) -> None:
+    due = datetime(2026, 11, 30, 10, 0, tzinfo=UTC) + timedelta(days=days)
+    for language, said in (("ja", japanese), ("en", english)):
+        timer = Timer(1, "desk", "", language, 3000, NOON, due, "Asia/Tokyo")
+        assert due_text(timer, NOON) == said
