@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 
 from server.errors import BusyError, OverloadError, StackChanError, StorageError
@@ -42,6 +43,8 @@ class Admission:
         self.idempotency_key = idempotency_key
         self.started = False
         self.stored = False
+        self.only_plays = False
+        """The turn needs no model any more."""
         self.trace: TurnTrace | None = None
 
     def __enter__(self) -> Admission:
@@ -119,8 +122,10 @@ class TurnRunner:
             raise BusyError(
                 f"Device {device_id} is still in a turn.", hint="Send the next one when this one has ended."
             )
-        if len(self._places) >= self._capacity:
-            waiting = len(self._places) - self._slots.held
+        # Who listens to an answer that is made holds up nobody.
+        in_need = sum(not admission.only_plays for admission in self._places.values())
+        if in_need >= self._capacity:
+            waiting = in_need - self._slots.held
             raise OverloadError(
                 f"The models are busy: {self._slots.held} turns run and {waiting} wait.",
                 retry_after_seconds=self._come_back_seconds(device_id, waiting),
@@ -219,6 +224,8 @@ class TurnRunner:
             admission.stored = True
             opened.set_result(started)
             trace.since_received("receive")
+            if request.live is not None:
+                request.live.models_free = partial(_only_plays, admission, claim)
             result = await self._run(started, status, request, trace, emit)
             keep = result.speech_duration_ms is not None
             return result
@@ -249,10 +256,11 @@ class TurnRunner:
         try:
             if status == "queued":
                 with trace.span("queued"):
-                    await started.claim.wait()
+                    if request.live is None:
+                        await started.claim.wait()
+                    else:
+                        await request.live.unless_interrupted(started.claim.wait())
                 await self._journal.started(turn)
-            if request.live is not None:
-                request.live.models_free = started.claim.release
             return await self._controller.run(turn, request, pass_on, trace)
         except asyncio.CancelledError:
             await self._abandon(turn, request, stopping(), trace)
@@ -295,6 +303,11 @@ class TurnRunner:
             for task in pending:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
+
+
+def _only_plays(admission: Admission, claim: Claim) -> None:
+    admission.only_plays = True
+    claim.release()
 
 
 def _read_outcome(task: asyncio.Task[TurnResult]) -> None:
