@@ -34,6 +34,7 @@ from server.memory.owner import MemoryOwner
 from server.memory.service import LongTermMemory, MemoryFigures
 from server.memory.tools import TOOL_NAMES
 from server.persona import Persona, own_persona
+from server.pipeline.device_tools import TOOL_NAMES as DEVICE_TOOLS
 from server.pipeline.time_tools import TOOL_NAMES as TIME_TOOLS
 from server.start import Parts, Readiness, start
 from server.storage.backup import Archive, make_archive
@@ -75,7 +76,7 @@ def create_app(
     """
     readiness = Readiness()
     access = Access(settings.token.get_secret_value() if settings.token else None)
-    metrics = Metrics(__version__, tools=(*TOOL_NAMES, *TIME_TOOLS))
+    metrics = Metrics(__version__, tools=(*TOOL_NAMES, *TIME_TOOLS, *DEVICE_TOOLS))
     parts = Parts(settings, persona, engines, access, url, certificate, clock, readiness, metrics)
 
     @asynccontextmanager

@@ -30,6 +30,8 @@ from server.devices.wire import (
     AudioFormat,
     AudioFrame,
     Capabilities,
+    Command,
+    CommandResult,
     DeviceHello,
     FromDevice,
     Ignored,
@@ -88,6 +90,7 @@ class SimulatedRobot:
     token: str
     device_id: str
     microphone: AudioFormat = MICROPHONE
+    voice: AudioFormat | None = None
     capabilities: Capabilities = field(default_factory=Capabilities)
     session_label: str | None = None
     acknowledges: bool = True
@@ -100,6 +103,9 @@ class SimulatedRobot:
     got: list[tuple[float, ToDevice]] = field(default_factory=list)
     """Everything but sound, with its time."""
     speaker: Loudspeaker = field(default_factory=Loudspeaker)
+    volume_percent: int = 60
+    muted: bool = False
+    """Its microphone hears nothing."""
     sound: list[Samples] = field(default_factory=list)
     first_sound_at: float | None = None
     """When the first frame of the newest speech came."""
@@ -132,7 +138,14 @@ class SimulatedRobot:
         label = self.hello.session_id if self.hello is not None else self.session_label
         before = len(self.got)
         await self.send(
-            DeviceHello(self.device_id, self.microphone, "simulated", self.capabilities, session_label=label)
+            DeviceHello(
+                self.device_id,
+                self.microphone,
+                "simulated",
+                self.capabilities,
+                session_label=label,
+                voice=self.voice,
+            )
         )
         self.hello = await self.wait_for(ServerHello, since=before)
         self._heard = StreamIntake(self.hello.audio.format, self.hello.audio.sample_rate_hz)
@@ -214,7 +227,8 @@ class SimulatedRobot:
     async def _stream(self, samples: Samples) -> None:
         """Frames of the microphone, one each frame time."""
         rate_hz, frame_ms = self.microphone.sample_rate_hz, self.microphone.frame_ms
-        spoken: Pcm16 = np.round(np.clip(samples, -1, 1) * 32767).astype(np.int16)
+        heard = np.zeros_like(samples) if self.muted else samples
+        spoken: Pcm16 = np.round(np.clip(heard, -1, 1) * 32767).astype(np.int16)
         cutter = FrameCutter(self.microphone.format, rate_hz, frame_ms)
         frames = [*cutter.push(resample(spoken, ASR_SAMPLE_RATE_HZ, rate_hz)), *cutter.finish()]
         began = self.monotonic()
@@ -232,6 +246,8 @@ class SimulatedRobot:
                 message = decode_server(frame, ignored)
                 if message is not None:
                     self._take(message)
+                if isinstance(message, Command):
+                    await self.send(self._obey(message))
         except ConnectionClosed:
             pass
         finally:
@@ -257,6 +273,16 @@ class SimulatedRobot:
             elif isinstance(message, SpeechStop):
                 self.speaker.stop(now)
         self._changed.set()
+
+    def _obey(self, command: Command) -> CommandResult:
+        if not self.capabilities.obeys(command.name):
+            return CommandResult(command.id, False, "unknown_command")
+        if command.name == "mute":
+            self.muted = command.args["on"]
+            return CommandResult(command.id, True)
+        wanted = command.args.get("percent", self.volume_percent + command.args.get("change", 0))
+        self.volume_percent = max(0, min(100, wanted))
+        return CommandResult(command.id, True, {"percent": self.volume_percent})
 
     async def _acknowledge(self) -> None:
         told = 0

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
@@ -140,8 +139,6 @@ class _Intake:
         self._hello_seconds = hello_seconds
         self._silent_seconds = silent_seconds
         self._limits = IntakeLimits()
-        self._came: asyncio.Future[Any] | None = None
-        """The next message, on its way."""
         self._told_bad_sound = False
 
     async def serve(self, service: Callable[[], LiveService]) -> None:
@@ -149,16 +146,14 @@ class _Intake:
         hello = await self._hello()
         live = service()
         hello = await self._admitted(hello, live)
-        down = downlink_audio(hello.audio)
+        down = downlink_audio(hello.voice or hello.audio)
         device = await live.devices.connect(hello, self._connection, lambda: live.make_device(hello, down))
         try:
             while self._connection.open:  # one that was replaced has no more to say
-                message = await self._next(self._silent_seconds)
+                message = await self._next_of(device)
                 if message is not None:
                     await self._take(device, hello, message)
         finally:
-            if self._came is not None:
-                self._came.cancel()
             await live.devices.disconnect(device, self._connection)
 
     async def _hello(self) -> DeviceHello:
@@ -176,12 +171,9 @@ class _Intake:
 
     async def _next(self, seconds: float, *, strict: bool = False) -> FromDevice | None:
         """The next message; None: one that is passed over. `strict`: one that is not understood ends the connection."""
-        coming, self._came = self._came or asyncio.ensure_future(self._websocket.receive()), None
-        try:
-            async with asyncio.timeout(seconds):
-                received = await coming
-        finally:
-            coming.cancel()
+        # A wait that is given up loses nothing: what comes in is queued below.
+        async with asyncio.timeout(seconds):
+            received = await self._websocket.receive()
         if received["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(received.get("code", 1005))
         text, data = received.get("text"), received.get("bytes")
@@ -195,14 +187,16 @@ class _Intake:
             self._bad(error)
             return None
 
-    async def _hear_silence(self, device: LiveDevice) -> None:
-        """Return when something has come. A device that sends nothing for silence is quiet meanwhile."""
-        self._came = self._came or asyncio.ensure_future(self._websocket.receive())
-        step = _QUIET_FRAMES * device.frame_seconds
-        while device.may_be_silent and not self._came.done():
-            await asyncio.wait({self._came}, timeout=step)
-            if not self._came.done():
+    async def _next_of(self, device: LiveDevice) -> FromDevice | None:
+        """As `_next`. While nothing comes of a device that sends nothing for silence, it hears that silence."""
+        step, silent = _QUIET_FRAMES * device.frame_seconds, 0.0
+        while device.may_be_silent and silent < self._silent_seconds:
+            try:
+                return await self._next(step)
+            except TimeoutError:
                 await device.miss(step)
+                silent += step
+        return await self._next(max(0.0, self._silent_seconds - silent))
 
     async def _take(self, device: LiveDevice, hello: DeviceHello, message: FromDevice) -> None:
         if isinstance(message, AudioFrame):

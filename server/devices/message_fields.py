@@ -87,9 +87,9 @@ class Fields:
             return str(value)
         raise self.bad(name, f"1 to {limit} lower-case letters, digits and _, a letter first")
 
-    def identifiers(self, name: str, limit: int, *, most: int) -> tuple[str, ...] | None:
-        """A list of identifiers, or true for None (all of them) and false for none of them; missing: all."""
-        value = self._take(name, True)
+    def identifiers(self, name: str, limit: int, *, most: int, default: bool = True) -> tuple[str, ...] | None:
+        """A list of identifiers, or true for None (all of them) and false for none of them."""
+        value = self._take(name, default)
         if isinstance(value, bool):
             return None if value else ()
         if isinstance(value, list) and len(value) <= most and all(_is_identifier(item, limit) for item in value):
@@ -136,9 +136,18 @@ class Fields:
             return tuple(float(item) for item in value)
         raise self.bad(name, f"a list of at most {most} numbers from 0 to 1")
 
-    def group(self, name: str, *, required: bool = True) -> Fields:
-        """An object within this one; without `required`, an empty one when it is missing. Has a `close` of its own."""
-        value = self._take(name, None if required else {})
+    def group(self, name: str) -> Fields:
+        """An object within this one; it has a `close` of its own."""
+        found = self.optional_group(name)
+        if found is None:
+            raise self.bad(name, "an object")
+        return found
+
+    def optional_group(self, name: str) -> Fields | None:
+        """As `group`; None when it is missing."""
+        value = self._take(name, None)
+        if value is None:
+            return None
         if isinstance(value, dict):
             return Fields(value, self._ignored, place=f"{self._place}{name}.")
         raise self.bad(name, "an object")

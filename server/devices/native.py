@@ -88,7 +88,7 @@ class NativeCodec:
 
 
 def downlink_audio(asked: AudioFormat) -> AudioFormat:
-    """How the server sends its voice to a device that sends `asked`: the same, or the nearest that frames allow.
+    """How the server sends its voice to a device that asks for `asked`: the same, or the nearest that frames allow.
 
     An Opus packet has one of `OPUS_FRAME_MS`, a PCM16 frame a whole number of samples. Of two lengths that are as near
     the shorter one; a rate without any (44,056 Hz) becomes the nearest whole kilohertz.
@@ -161,24 +161,30 @@ def _hello(fields: Fields) -> DeviceHello:
     if fields.whole("protocol", 1, 2**31 - 1) != PROTOCOL_VERSION:
         raise fields.bad("protocol", f"{PROTOCOL_VERSION}, the only version here", "protocol_unsupported")
     device_id = fields.checked("device_id", lambda text: device_of(Caller(None), text))
-    audio = read_audio(fields.group("audio"))
-    capable = fields.group("capabilities", required=False)
-    capabilities = Capabilities(
-        echo_cancel=capable.flag("echo_cancel", False),
-        levels=capable.flag("levels", False),
-        emotions=capable.identifiers("emotions", MAX_NAME_CHARACTERS, most=MAX_CAPABILITY_IDS),
-        actions=capable.identifiers("actions", MAX_NAME_CHARACTERS, most=MAX_CAPABILITY_IDS),
-    )
-    capable.close()
+    audio, voice = read_audio(fields.group("audio")), fields.optional_group("voice")
+    capable = fields.optional_group("capabilities")
     return DeviceHello(
         device_id=device_id,
         audio=audio,
+        voice=None if voice is None else read_audio(voice),
         firmware=fields.text("firmware", MAX_FIRMWARE_CHARACTERS, default=""),
-        capabilities=capabilities,
+        capabilities=Capabilities() if capable is None else _capabilities(capable),
         speaker_id=fields.optional_text("speaker", MAX_SPEAKER_CHARACTERS),
         session_label=fields.checked("session_id", lambda text: session_label_of(text or None), default=""),
         token=fields.optional_text("token", MAX_TOKEN_CHARACTERS),
     )
+
+
+def _capabilities(fields: Fields) -> Capabilities:
+    capabilities = Capabilities(
+        echo_cancel=fields.flag("echo_cancel", False),
+        levels=fields.flag("levels", False),
+        emotions=fields.identifiers("emotions", MAX_NAME_CHARACTERS, most=MAX_CAPABILITY_IDS),
+        actions=fields.identifiers("actions", MAX_NAME_CHARACTERS, most=MAX_CAPABILITY_IDS),
+        commands=fields.identifiers("commands", MAX_NAME_CHARACTERS, most=MAX_CAPABILITY_IDS, default=False),
+    )
+    fields.close()
+    return capabilities
 
 
 def _listen(fields: Fields) -> ListenStart | ListenStop:

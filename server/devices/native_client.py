@@ -105,12 +105,15 @@ def _hello_fields(hello: DeviceHello) -> dict[str, Any]:
     for name, ids in (("emotions", able.emotions), ("actions", able.actions)):
         if ids is not None:
             capabilities[name] = list(ids)
+    if able.commands != ():
+        capabilities["commands"] = True if able.commands is None else list(able.commands)
     fields = {
         "type": "hello",
         "protocol": PROTOCOL_VERSION,
         "device_id": hello.device_id,
         "firmware": hello.firmware or None,
         "audio": audio_fields(hello.audio),
+        "voice": None if hello.voice is None else audio_fields(hello.voice),
         "capabilities": capabilities,
         "speaker": hello.speaker_id,
         "session_id": hello.session_label,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from server.audio.stream_intake import StreamIntake
+from server.devices.commands import Commands
 from server.devices.connection import Connection
 from server.devices.voice import LiveVoice, TurnVoice, VoiceSettings
 from server.devices.wire import (
@@ -99,6 +100,7 @@ class LiveDevice:
         device = TurnRequest(hello.device_id, session_label=hello.session_label, speaker_id=hello.speaker_id)
         self.conversation = make_conversation(device, self, hello.capabilities.echo_cancel)
         self._intake = StreamIntake(hello.audio.format, hello.audio.sample_rate_hz)
+        self._commands = Commands(self._post)
 
     @property
     def is_connected(self) -> bool:
@@ -107,7 +109,8 @@ class LiveDevice:
     def may_resume(self, hello: DeviceHello) -> bool:
         """Whether this is the same device in the same conversation, with a turn that it has not heard the end of."""
         same = hello.session_label is not None and hello.session_label == self.session_id
-        return same and (self.conversation.in_turn or self.missed is not None) and hello.audio == self._hello.audio
+        sounds = (hello.audio, hello.voice) == (self._hello.audio, self._hello.voice)
+        return same and sounds and (self.conversation.in_turn or self.missed is not None)
 
     async def begin(self) -> None:
         """Find or open the conversation. Raises `AuthError`, `StorageError`."""
@@ -134,6 +137,7 @@ class LiveDevice:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
         self._voice.away(True)
+        self._commands.gone()
         await self.conversation.close()
 
     async def replace(self, code: CloseCode) -> None:
@@ -154,8 +158,8 @@ class LiveDevice:
 
     @property
     def may_be_silent(self) -> bool:
-        """Whether it is listened to and sends nothing for silence (Opus with DTX)."""
-        return self._hello.audio.format == "opus" and self.conversation.state == "listening"
+        """Whether it is listened to and may send nothing for silence (Opus with DTX)."""
+        return self._hello.audio.format == "opus" and self.conversation.listens
 
     async def miss(self, seconds: float) -> None:
         """Nothing came for so long: that was silence. Raises `VadError`."""
@@ -182,7 +186,17 @@ class LiveDevice:
         elif isinstance(message, DeviceHello):
             self._post(DeviceError("hello_repeated", "This connection has said hello; connect again to change it."))
         elif isinstance(message, CommandResult):
-            pass  # no command was given
+            self._commands.answered(message)
+
+    # --- as `Controls` ---
+
+    def obeys(self, command: str) -> bool:
+        """Whether it is there and knows this command."""
+        return self.is_connected and self._hello.capabilities.obeys(command)
+
+    async def command(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Have it do something: the value of its result. Raises as `Commands.give`."""
+        return await self._commands.give(name, args)
 
     # --- as `ConversationOut` ---
 
@@ -245,14 +259,21 @@ class LiveDevices:
         self._entering: dict[str, int] = {}
         """How many connections of a device are being greeted, or wait for it."""
         self._doors: dict[str, asyncio.Lock] = {}
+        self._awaited: dict[str, asyncio.Task[None]] = {}
+        """Of devices that are away: waits for them to come back."""
         self._closed = False
         self.on_connected: Callable[[str], None] = lambda device_id: None
         """Told of every device that has come, by its name."""
 
+    def connected_device(self, device_id: str) -> LiveDevice | None:
+        """A device that is there now."""
+        device = self._devices.get(device_id)
+        return device if device is not None and device.is_connected else None
+
     def conversation_of(self, device_id: str) -> Conversation | None:
         """What is said with a device; None: it is not connected."""
-        device = self._devices.get(device_id)
-        return device.conversation if device is not None and device.is_connected else None
+        device = self.connected_device(device_id)
+        return None if device is None else device.conversation
 
     @property
     def connected(self) -> int:
@@ -288,17 +309,19 @@ class LiveDevices:
         if known is not None:
             await known.replace(CloseCode.REPLACED)
             if known.may_resume(hello):
-                known.attach(connection)
-                self.on_connected(hello.device_id)
-                return known
+                return self._enter(known, connection)
             known.leave()
         device = make()
         await device.begin()
         if self._closed:
             raise stopping()
         self._devices[hello.device_id] = device
+        return self._enter(device, connection)
+
+    def _enter(self, device: LiveDevice, connection: Connection) -> LiveDevice:
+        self._stop_awaiting(device.device_id)
         device.attach(connection)
-        self.on_connected(hello.device_id)
+        self.on_connected(device.device_id)
         return device
 
     async def disconnect(self, device: LiveDevice, connection: Connection) -> None:
@@ -306,9 +329,10 @@ class LiveDevices:
         await device.detach(connection)
         if device.is_connected or self._devices.get(device.device_id) is not device:
             return
-        if device.conversation.in_turn:
-            waiting = asyncio.create_task(self._forget_later(device), name=f"away-{device.device_id}")
-            waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if device.conversation.in_turn and not self._closed:
+            self._stop_awaiting(device.device_id)
+            task = asyncio.create_task(self._forget_later(device), name=f"away-{device.device_id}")
+            self._awaited[device.device_id] = task
         else:
             del self._devices[device.device_id]
 
@@ -318,10 +342,17 @@ class LiveDevices:
             await asyncio.sleep(device.resume_seconds)
         if not device.is_connected and self._devices.get(device.device_id) is device:
             del self._devices[device.device_id]
+        self._awaited.pop(device.device_id, None)
+
+    def _stop_awaiting(self, device_id: str) -> None:
+        if (task := self._awaited.pop(device_id, None)) is not None:
+            task.cancel()
 
     async def close(self) -> None:
         """Hang up on everybody; nobody comes in any more."""
         self._closed = True
+        for device_id in tuple(self._awaited):
+            self._stop_awaiting(device_id)
         devices = list(self._devices.values())
         await asyncio.gather(*(device.replace(CloseCode.GOING_AWAY) for device in devices))
         for device in devices:

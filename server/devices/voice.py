@@ -8,6 +8,7 @@ format (messages go to a function) and no turn but its number.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,13 +43,16 @@ class VoiceSettings:
 
 
 class TurnVoice:
-    """One turn's, from its first sound to the last; implements `Playback`. Made by `LiveVoice.begin`."""
+    """One turn's, from its first sound to the last; implements `Playback`. Made by `LiveVoice.begin`.
 
-    def __init__(self, audio: AudioFormat, settings: VoiceSettings, monotonic: Callable[[], float]) -> None:
+    `changed`: for the sender: something was put in, or the voice was stopped.
+    """
+
+    def __init__(
+        self, audio: AudioFormat, settings: VoiceSettings, monotonic: Callable[[], float], changed: asyncio.Event
+    ) -> None:
         self.turn_id = 0
-        self.changed = asyncio.Event()
-        """For the sender: something was put in, or the voice was stopped. (Two waiters of one event that both clear it
-        may miss it.)"""
+        self._changed = changed
         self._progressed = asyncio.Event()
         self._last_word = asyncio.Event()
         self._monotonic = monotonic
@@ -86,7 +90,7 @@ class TurnVoice:
             self._put(chunk.samples[start : start + step])
 
     def _wake(self) -> None:
-        self.changed.set()
+        self._changed.set()
         self._progressed.set()
 
     def _put(self, item: str | Pcm16) -> None:
@@ -250,14 +254,15 @@ class LiveVoice:
         self._monotonic = monotonic
         self._wants_levels = levels
         self._turn: TurnVoice | None = None
-        self._new = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Of any turn. Only the sender waits for it and clears it: of two that do both, one may miss it."""
 
     def begin(self) -> TurnVoice:
         """The voice of the turn that begins now; what is left of the one before is dropped."""
         if self._turn is not None:
             self._turn.stop()
-        self._turn = TurnVoice(self._audio, self._settings, self._monotonic)
-        self._new.set()
+        self._turn = TurnVoice(self._audio, self._settings, self._monotonic, self._changed)
+        self._changed.set()
         return self._turn
 
     def sentence(self, turn_id: int, text: str) -> None:
@@ -293,30 +298,17 @@ class LiveVoice:
         """Send until the device is gone, or for ever. One call at a time."""
         while True:
             turn = self._turn
-            if turn is None:
-                self._new.clear()
-                await self._new.wait()
-                continue
-            message, delay = turn.next()
-            if message is not None and delay == 0.0:
-                if isinstance(message, Levels) and not self._wants_levels:
-                    turn.sent(message)
-                    continue
-                if not await send(message):
-                    return
+            message, delay = (None, None) if turn is None else turn.next()
+            if turn is None or message is None or delay != 0.0:
+                await self._wait(delay)
+            elif (isinstance(message, Levels) and not self._wants_levels) or await send(message):
                 turn.sent(message)
-                continue
-            await self._wait(turn, delay)
+            else:
+                return
 
-    async def _wait(self, turn: TurnVoice, delay: float | None) -> None:
-        """Until `delay` is over, or something has changed."""
-        turn.changed.clear()
-        self._new.clear()
-        if self._turn is not turn:
-            return
-        waits = [asyncio.ensure_future(turn.changed.wait()), asyncio.ensure_future(self._new.wait())]
-        try:
-            await asyncio.wait(waits, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+    async def _wait(self, seconds: float | None) -> None:
+        """Until something has changed, or so long."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()

@@ -79,6 +79,11 @@ class Capabilities:
     """Emotion IDs it can show; None: all."""
     actions: tuple[str, ...] | None = None
     """Action IDs it can do; None: all."""
+    commands: tuple[str, ...] | None = ()
+    """Names of the commands it obeys; None: all."""
+
+    def obeys(self, command: str) -> bool:
+        return self.commands is None or command in self.commands
 
 
 # --- from the device ----------------------------------------------------------------------------------------------
@@ -98,6 +103,8 @@ class DeviceHello:
     """The session id it was given before, to go on with it; or its own name for a conversation."""
     token: str | None = field(default=None, repr=False)
     """For browsers, which cannot set a header."""
+    voice: AudioFormat | None = None
+    """How the robot's voice shall come; None: as its own sound does."""
 
 
 @dataclass(frozen=True, slots=True)

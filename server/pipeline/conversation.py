@@ -132,7 +132,7 @@ class Conversation:
 
     async def hear(self, samples: Samples) -> None:
         """Take microphone sound: float32 mono at 16 kHz, any length. Sound that is not listened to is dropped."""
-        if not self._listens():
+        if not self.listens:
             await self._listener.shut()
             return
         assert self._mode is not None
@@ -208,7 +208,9 @@ class Conversation:
 
     # --- turns ---
 
-    def _listens(self) -> bool:
+    @property
+    def listens(self) -> bool:
+        """Whether sound that comes now is heard."""
         if self._mode is None:
             return False
         if self._is_speaking:
@@ -229,6 +231,8 @@ class Conversation:
         """An utterance is over. During a turn it counts only when it was enough to interrupt it."""
         if self._live is not None:
             if not self._live.interrupted.is_set():
+                if said.ahead is not None:
+                    await said.ahead.drop()
                 return
             await self.settled(_LAST_STEPS_SECONDS)
         await self._answer(said)

@@ -9,7 +9,7 @@ import { Log } from "./log.js";
 import { Microphone } from "./microphone.js";
 import { Mouth } from "./mouth.js";
 import { $, Problem, clearProblem, say, sayNothing, showLanguage, showProblem } from "./page.js";
-import { WIRE_RATE_HZ } from "./protocol.js";
+import { VOICE_RATE_HZ } from "./protocol.js";
 import { toWav } from "./recording.js";
 import { askToken, call, getToken, me, newConversation, showServer, takeTokenFromAddress, watchServer } from "./server.js";
 import { Speaker } from "./speaker.js";
@@ -20,7 +20,7 @@ const LARGEST_FILE_BYTES = 100e6;
 const BUSY_TRIES = 20;
 const BUSY_WAIT_MS = 100;
 
-const unlock = () => speaker.unlock(WIRE_RATE_HZ);
+const unlock = () => speaker.unlock(VOICE_RATE_HZ);
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // --- face and states ---------------------------------------------------------------------------------------------

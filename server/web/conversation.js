@@ -233,13 +233,16 @@ export class Conversation {
   }
 
   #obey({ id, name, args }) {
-    if (name === "volume" && args?.percent >= 0 && args.percent <= 100) {
-      this.on.volume(args.percent / 100);
-    } else if (name === "mute" && typeof args?.on === "boolean") {
+    if (name === "mute" && typeof args?.on === "boolean") {
       this.on.muted(args.on);
-    } else {
-      return message.result(id, false, ["volume", "mute"].includes(name) ? "arguments_invalid" : "unknown_command");
+      return message.result(id, true);
     }
-    return message.result(id, true);
+    const now = Math.round(this.speaker.volume * 100);
+    const percent = args?.percent ?? Math.max(0, Math.min(100, now + args?.change));
+    if (name === "volume" && Number.isInteger(args?.percent ?? args?.change) && percent >= 0 && percent <= 100) {
+      this.on.volume(percent / 100);
+      return message.result(id, true, { percent });
+    }
+    return message.result(id, false, ["volume", "mute"].includes(name) ? "arguments_invalid" : "unknown_command");
   }
 }

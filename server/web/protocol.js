@@ -2,10 +2,12 @@
 // Pure; knows no socket.
 
 export const PROTOCOL = 1;
-// Of the microphone. The voice comes back at the same rate.
+// Of the microphone.
 export const WIRE_RATE_HZ = 16000;
 export const FRAME_MS = 20;
-// The voice's frames: the server sends five ahead, and 300 ms are enough for a page that is busy for a moment.
+// Of the voice: the rate that the server makes it at. It sends five frames ahead, and 300 ms are enough for a page that is
+// busy for a moment.
+export const VOICE_RATE_HZ = 24000;
 const VOICE_FRAME_MS = 60;
 
 export const hello = ({ deviceId, sessionId, token, echoCancel }) => ({
@@ -13,8 +15,9 @@ export const hello = ({ deviceId, sessionId, token, echoCancel }) => ({
   protocol: PROTOCOL,
   device_id: deviceId,
   firmware: "web",
-  audio: { format: "pcm16", sample_rate: WIRE_RATE_HZ, frame_ms: VOICE_FRAME_MS },
-  capabilities: { echo_cancel: echoCancel, levels: true, emotions: true, actions: true },
+  audio: { format: "pcm16", sample_rate: WIRE_RATE_HZ, frame_ms: FRAME_MS },
+  voice: { format: "pcm16", sample_rate: VOICE_RATE_HZ, frame_ms: VOICE_FRAME_MS },
+  capabilities: { echo_cancel: echoCancel, levels: true, emotions: true, actions: true, commands: ["volume", "mute"] },
   ...(sessionId && { session_id: sessionId }),
   ...(token && { token }),
 });

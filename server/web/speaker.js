@@ -22,7 +22,7 @@ export class Speaker {
     }
     if (!this.context) {
       // A context of the voice's own rate: the browser resamples the whole stream, not each piece.
-      this.context = new AudioContext({ sampleRate: rateHz || 24000 });
+      this.context = new AudioContext({ sampleRate: rateHz });
       this.output = new GainNode(this.context);
       this.output.connect(this.context.destination);
       this.#setGain();

@@ -26,7 +26,7 @@ SIDES = {"device": "From the device", "server": "From the server"}
 # The vectors in which every field of their type stands.
 FULL = {
     "device": (
-        *("hello, everything", "listen, push to talk", "abort", "played", "event, text", "ping"),
+        *("hello, everything that came later, too", "listen, push to talk", "abort", "played", "event, text", "ping"),
         "result, with a value",
     ),
     "server": (

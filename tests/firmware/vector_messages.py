@@ -60,6 +60,30 @@ FROM_DEVICE: tuple[tuple[str, str, FromDevice], ...] = (
         ),
     ),
     (
+        "hello, everything that came later, too",
+        '{"type":"hello","protocol":1,"device_id":"24:6f:28:aa:bb:cc","firmware":"cores3-0.2.0",'
+        '"audio":{"format":"opus","sample_rate":16000,"frame_ms":60},'
+        '"voice":{"format":"opus","sample_rate":24000,"frame_ms":60},'
+        '"capabilities":{"echo_cancel":true,"levels":true,"emotions":["neutral","happy"],"actions":["none","nod"],'
+        '"commands":["volume","mute"]},'
+        f'"speaker":"speaker-1","session_id":"{SESSION_ID}","token":"a secret"}}',
+        DeviceHello(
+            "24:6f:28:aa:bb:cc",
+            OPUS_UP,
+            "cores3-0.2.0",
+            Capabilities(True, True, ("neutral", "happy"), ("none", "nod"), ("volume", "mute")),
+            "speaker-1",
+            SESSION_ID,
+            "a secret",
+            OPUS_DOWN,
+        ),
+    ),
+    (
+        "hello, every command",
+        LEAST_HELLO + ',"capabilities":{"commands":true}}',
+        DeviceHello("desk", PCM_UP, capabilities=Capabilities(commands=None)),
+    ),
+    (
         "hello, every emotion and no action",
         LEAST_HELLO + ',"capabilities":{"emotions":true,"actions":false}}',
         DeviceHello("desk", PCM_UP, capabilities=Capabilities(actions=())),
@@ -142,6 +166,8 @@ FROM_SERVER: tuple[tuple[str, ToDevice], ...] = (
     ("pong", Pong()),
     ("command", Command(7, "volume", {"percent": 40})),
     ("command, no arguments", Command(8, "cancel_timers")),
+    ("command, quieter", Command(9, "volume", {"change": -20})),
+    ("command, microphone", Command(10, "mute", {"on": True})),
 )
 
 # Name, text, code, field.
@@ -200,6 +226,18 @@ REFUSED: tuple[tuple[str, str, str, str | None], ...] = (
         LEAST_HELLO + ',"capabilities":{"emotions":["so so"]}}',
         "field_invalid",
         "hello.capabilities.emotions",
+    ),
+    (
+        "voice as mp3",
+        LEAST_HELLO + ',"voice":{"format":"mp3","sample_rate":24000,"frame_ms":60}}',
+        "audio_unsupported",
+        "hello.voice.format",
+    ),
+    (
+        "a command in capitals",
+        LEAST_HELLO + ',"capabilities":{"commands":["Volume"]}}',
+        "field_invalid",
+        "hello.capabilities.commands",
     ),
     ("firmware with a line end", LEAST_HELLO + ',"firmware":"1\\n2"}', "field_invalid", "hello.firmware"),
     ("firmware of 65", LEAST_HELLO + ',"firmware":"' + "f" * 65 + '"}', "field_invalid", "hello.firmware"),

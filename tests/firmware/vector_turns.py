@@ -49,7 +49,8 @@ class Sound:
 Step = tuple[int, FromDevice | ToDevice | Sound, str]
 """When, what, and who: `device` or `server`."""
 
-HELLO = DeviceHello("24:6f:28:aa:bb:cc", OPUS_UP, "cores3-0.1.0", Capabilities(levels=True))
+ABLE = Capabilities(levels=True, commands=("volume", "mute"))
+HELLO = DeviceHello("24:6f:28:aa:bb:cc", OPUS_UP, "cores3-0.1.0", ABLE, voice=OPUS_DOWN)
 SERVER_HELLO = ServerHello(SESSION_ID, OPUS_DOWN, "スタックチャン", "ja")
 
 
@@ -123,8 +124,10 @@ COMMANDED: list[Step] = [
     _device(0, HELLO),
     *_server(4, SERVER_HELLO, State("idle"), Command(1, "volume", {"percent": 40})),
     _device(20, CommandResult(1, True, {"percent": 40})),
-    *_server(900, Command(2, "backflip")),
-    _device(915, CommandResult(2, False, "unknown_command")),
+    *_server(600, Command(2, "volume", {"change": -20})),
+    _device(620, CommandResult(2, True, {"percent": 20})),
+    *_server(900, Command(3, "backflip")),
+    _device(915, CommandResult(3, False, "unknown_command")),
 ]
 
 CONVERSATIONS: Mapping[str, list[Step]] = {

@@ -208,7 +208,11 @@ class FakeServer:
             page.say(type="error", code=refusal[0], message="Refused.", retryable=False)
             page.hang_up(refusal[1])
         else:
-            audio = {"format": "pcm16", "sample_rate": hello["audio"]["sample_rate"], "frame_ms": 60}
+            audio = {
+                "format": "pcm16",
+                "sample_rate": hello.get("voice", hello["audio"])["sample_rate"],
+                "frame_ms": 60,
+            }
             persona = {"name": "スタックチャン", "language": "ja"}
             page.say(type="hello", session_id="01KB7Q3V9G2M4N6P8R0S2T4V6X", audio=audio, persona=persona)
             page.say(type="state", value="idle")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from server.devices.native import decode_device
-from server.devices.wire import AudioFrame, DeviceHello, Ignored
+from server.devices.wire import AudioFormat, AudioFrame, DeviceHello, Ignored
 from tests.web.browser import (
     audio_clock,
     doing,
@@ -35,7 +35,7 @@ VOICE_MS = 60
 
 
 def tone(ms: int, hertz: float = 300.0) -> bytes:
-    time_s = np.arange(16 * ms) / 16000
+    time_s = np.arange(24 * ms) / 24000
     return (np.sin(2 * np.pi * hertz * time_s) * 12000).astype("<i2").tobytes()
 
 
@@ -75,7 +75,9 @@ def test_it_says_who_it_is_as_the_server_reads_it(open_page: Any, server: Any) -
     message = decode_device(json.dumps(hello), ignored)
     assert isinstance(message, DeviceHello)
     assert (ignored.types, ignored.fields) == (0, 0)
-    assert (message.audio.format, message.audio.sample_rate_hz) == ("pcm16", 16000)
+    assert message.audio == AudioFormat("pcm16", 16000, 20)
+    assert message.voice == AudioFormat("pcm16", 24000, VOICE_MS)
+    assert message.capabilities.commands == ("volume", "mute")
     assert message.capabilities.echo_cancel
     assert message.capabilities.levels
     assert re.fullmatch(r"web-[0-9a-f]{16}", message.device_id)
@@ -229,9 +231,7 @@ def test_a_voice_is_played_whole_with_captions_mouth_and_acknowledgements(
     assert (face.get_attribute("data-emotion"), face.get_attribute("data-action")) == ("surprised", "tilt")
     _, rate_hz, sound = heard(page)
     loud = np.flatnonzero(np.abs(sound) > 600)
-    # What the page says it has played is told above, to the millisecond; this recording beside it has missed up to half
-    # a second, and why is not known yet.
-    assert 1.8 <= (loud[-1] - loud[0]) / rate_hz <= 2.5
+    assert (loud[-1] - loud[0]) / rate_hz == pytest.approx(2.4, abs=0.1)
 
 
 @pytest.mark.parametrize("how", ["escape", "click", "button"])
@@ -254,8 +254,7 @@ def test_it_is_silent_at_once_and_says_how_much_was_heard(open_page: Any, server
     live.say(type="turn", **turn(turn_id=8, reply="一つ目の", outcome="interrupted"))
     live.say(type="state", value="idle")
     wait_for(lambda: "interrupted" in words(page, ".robot .tag"))
-    time.sleep(2.2)
-    began, rate_hz, sound = heard(page)
+    began, rate_hz, sound = heard(page, 0.5)
     loud_end = began + np.flatnonzero(np.abs(sound) > 600)[-1] / rate_hz
     assert loud_end <= at + 0.2
     assert got(live, "played")[-1]["ms"] < 5000
@@ -271,8 +270,7 @@ def test_the_servers_stop_is_silence_too(open_page: Any, server: Any) -> None:
     live.say(type="state", value="listening")
     wait_for(lambda: find(page, "#stop").get_attribute("aria-disabled") == "true")
     at = audio_clock(page)
-    time.sleep(2.2)
-    began, rate_hz, sound = heard(page)
+    began, rate_hz, sound = heard(page, 0.5)
     assert began + np.flatnonzero(np.abs(sound) > 600)[-1] / rate_hz <= at + 0.2
 
 
@@ -306,11 +304,15 @@ def test_the_server_turns_volume_and_microphone(open_page: Any, server: Any) -> 
     live.say(type="command", id=2, name="mute", args={"on": True})
     live.say(type="command", id=3, name="fly")
     live.say(type="command", id=4, name="volume", args={"percent": "loud"})
-    wait_for(lambda: len(got(live, "result")) == 4)
+    live.say(type="command", id=5, name="volume", args={"change": -30})
+    live.say(type="command", id=6, name="volume", args={"change": -30})
+    live.say(type="command", id=7, name="volume", args={})
+    wait_for(lambda: len(got(live, "result")) == 7)
     assert [(m["id"], m["ok"], m.get("value")) for m in got(live, "result")] == [
-        (1, True, None), (2, True, None), (3, False, "unknown_command"), (4, False, "arguments_invalid"),
+        (1, True, {"percent": 40}), (2, True, None), (3, False, "unknown_command"), (4, False, "arguments_invalid"),
+        (5, True, {"percent": 10}), (6, True, {"percent": 0}), (7, False, "arguments_invalid"),
     ]  # fmt: skip
-    assert find(page, "#volume").get_property("value") == "40"
+    assert find(page, "#volume").get_property("value") == "0"
     assert find(page, "#mute-microphone").get_attribute("aria-pressed") == "true"
 
 
