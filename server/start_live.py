@@ -60,7 +60,7 @@ def live_service(
     announcer = Announcer(engines.tts, service.journal.next_turn_id, rate_hz, seconds)
 
     def converse(device: TurnRequest, out: ConversationOut, echo_cancel: bool) -> Conversation:
-        listener = LiveListener(engines.vad, foresight, endpoint, runner.new_trace, hear_early=True)
+        listener = LiveListener(engines.vad, foresight, endpoint, runner.new_trace)
         return Conversation(
             device,
             out,

@@ -125,11 +125,6 @@ class Endpointer:
             events += (self._ended(self._start_seconds, too_long=True),)
         return events
 
-    def skip(self, seconds: float = 0.0) -> None:
-        """So much passes unheard, such as the robot's own voice: what was open is dropped, no pre-roll reaches in."""
-        self._now_seconds += seconds
-        self._begin_anew(self._now_seconds)
-
     def finish(self) -> tuple[EndpointEvent, ...]:
         """Nothing more comes for now: an utterance that goes on ends here. Its silence need not have been told."""
         return () if self._start_seconds is None else (self._ended(self._start_seconds, too_long=False),)

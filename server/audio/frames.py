@@ -71,10 +71,6 @@ class FrameCutter:
         self._began = False
         return frames
 
-    def reset(self) -> None:
-        """Forget what waits: the speech was interrupted."""
-        self._rest, self._began = self._rest[:0], False
-
     def _missing(self, needed: int) -> int:
         """Samples from the end of what waits to the end of the frame that holds `needed` samples."""
         return -(-needed // self.frame_samples) * self.frame_samples - len(self._rest)

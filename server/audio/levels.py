@@ -65,9 +65,8 @@ class MouthLevels:
     """One mouth level for each `step_ms` of speech that comes in pieces of any length."""
 
     def __init__(self, sample_rate_hz: int, step_ms: int = 40) -> None:
-        self._step_samples = sample_rate_hz * step_ms // 1000
-        if self._step_samples < 1 or sample_rate_hz * step_ms % 1000:
-            raise ValueError(f"{step_ms} ms of {sample_rate_hz} Hz are not a whole number of samples.")
+        # Of a rate without whole steps each is half a sample off at most: no eye sees that.
+        self._step_samples = max(1, round(sample_rate_hz * step_ms / 1000))
         self._rest: Pcm16 = np.zeros(0, np.int16)
 
     def push(self, samples: Pcm16) -> list[float]:

@@ -41,7 +41,7 @@ class Said:
 
 
 class LiveListener:
-    """One device's. `hear_early`: at the beginning of a silence rather than at its end."""
+    """One device's. What may be whole is heard at the beginning of a silence rather than at its end."""
 
     def __init__(
         self,
@@ -49,14 +49,11 @@ class LiveListener:
         foresight: Foresight,
         settings: EndpointSettings,
         new_trace: Callable[[float], TurnTrace],
-        *,
-        hear_early: bool,
     ) -> None:
         self._vad = vad
         self._foresight = foresight
         self._settings = settings
         self._new_trace = new_trace
-        self._hear_early = hear_early
         self._ears: Ears | None = None
         self._ahead: Ahead | None = None
         self._trace: TurnTrace | None = None
@@ -120,7 +117,7 @@ class LiveListener:
             await self._drop_ahead()
         elif isinstance(event, SpeechStarted) and expected is not None:
             self._foresight.read_ahead(expected)
-        elif isinstance(event, SilenceNoticed) and self._hear_early and expected is not None:
+        elif isinstance(event, SilenceNoticed) and expected is not None:
             await self._drop_ahead()
             start_seconds = ears.endpointer.start_seconds
             assert start_seconds is not None

@@ -140,17 +140,6 @@ def test_when_nothing_more_comes_what_goes_on_ends() -> None:
     assert kinds(pushed(endpointer, [0.9] * 3)) == ["SpeechStarted"]
 
 
-def test_what_is_skipped_is_neither_speech_nor_pre_roll() -> None:
-    endpointer = Endpointer()
-    pushed(endpointer, [0.9] * 10)
-    endpointer.skip(2.0)
-    assert pushed(endpointer, [0.0] * 30) == []
-    endpointer.skip()
-    (started,) = pushed(endpointer, [0.9] * 3)
-    assert started.start_seconds == pytest.approx(2.0 + 40 * WINDOW)
-    assert endpointer.now_seconds == pytest.approx(2.0 + 43 * WINDOW)
-
-
 @pytest.mark.parametrize("probability", [math.nan, math.inf])
 def test_what_is_no_probability_is_refused(probability: float) -> None:
     with pytest.raises(ValueError, match="probability"):
@@ -230,19 +219,3 @@ def test_events_are_well_ordered_whatever_comes(probabilities: list[float], chos
         assert last_end <= needed_from + 1e-9 <= passed + 1e-6
     assert len(endpointer.finish()) == (state != "nobody")
     assert endpointer.finish() == ()
-
-
-@settings(max_examples=100, deadline=None)
-@given(probabilities=SPEECHLIKE, at=st.integers(0, 400), seconds=st.floats(0, 5))
-def test_nothing_reaches_into_what_was_skipped(probabilities: list[float], at: int, seconds: float) -> None:
-    endpointer = Endpointer()
-    pushed(endpointer, probabilities[:at])
-    endpointer.skip(seconds)
-    skipped_to = endpointer.now_seconds
-    fresh = heard(probabilities[at:])
-    after = pushed(endpointer, probabilities[at:])
-    assert kinds(after) == kinds(fresh), "what was before has no influence"
-    for event, alone in zip(after, fresh, strict=True):
-        assert event.at_seconds == pytest.approx(alone.at_seconds + skipped_to)
-        if isinstance(event, SpeechStarted):
-            assert event.start_seconds >= skipped_to

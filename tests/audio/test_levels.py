@@ -86,6 +86,8 @@ def test_pieces_of_any_length_give_the_same_levels(count: int, sizes: list[int])
     assert all(0.0 <= level <= 1.0 for level in levels)
 
 
-def test_a_step_that_is_no_whole_number_of_samples_is_refused() -> None:
-    with pytest.raises(ValueError, match="40 ms"):
-        MouthLevels(22_051)
+@pytest.mark.parametrize("rate_hz", [8_010, 16_010, 22_051, 44_056])
+def test_at_any_rate_there_is_a_level_for_each_step(rate_hz: int) -> None:
+    mouth = MouthLevels(rate_hz)
+    levels = mouth.push(np.full(rate_hz * 10, 9_000, np.int16)) + mouth.finish()
+    assert len(levels) == pytest.approx(250, abs=1)

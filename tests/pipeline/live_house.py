@@ -63,9 +63,7 @@ class Runner:
 class House:
     """One robot in one conversation. `log`: states, words and complaints in their order."""
 
-    def __init__(
-        self, *, echo_cancel: bool = False, hear_early: bool = True, answer_early: bool = True, **engines: Any
-    ):
+    def __init__(self, *, echo_cancel: bool = False, answer_early: bool = True, **engines: Any) -> None:
         self.log: list[str] = []
         self.results: list[TurnResult] = []
         self.devices: list[Device] = []
@@ -87,12 +85,10 @@ class House:
             clock=lambda: NOW,
             hot_words=None,
             idle=lambda: self.idle,
-            answer_early=True,
+            answer_early=answer_early,
         )
         runner: Any = self.runner
-        listener = LiveListener(
-            self.engines.vad, foresight, EndpointSettings(), runner.new_trace, hear_early=hear_early
-        )
+        listener = LiveListener(self.engines.vad, foresight, EndpointSettings(), runner.new_trace)
         self.conversation = Conversation(
             TurnRequest("desk"),
             self,
