@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,13 +68,24 @@ def simulate(options: SimulateOptions, terminal: Terminal) -> ExitCode:
     )
     asyncio.run(_watched(plan, figures, terminal))
     total = summary(figures)
-    if all(robot.doing == "gone" and not robot.turns for robot in figures) and "ConnectionRefusedError" in str(total):
-        raise NoServerError(f"No server answers at {target.url}.", hint="Start one: stackchan serve")
+    if all(robot.doing == "gone" and not robot.turns for robot in figures):
+        _explain(total["failures"], target.url)
     if options.as_json:
         terminal.say_json(total)
     else:
         terminal.out.print(total_table(total))
     return ExitCode.FAILED if total["failures"] else ExitCode.OK
+
+
+def _explain(failures: Mapping[str, int], url: str) -> None:
+    """Raise why no robot came in, where that is the address' fault."""
+    if "ConnectionRefusedError" in failures:
+        raise NoServerError(f"No server answers at {url}.", hint="Start one: stackchan serve")
+    if "SSLCertVerificationError" in failures:
+        raise NoServerError(
+            f"{url} shows a certificate that is not trusted here.",
+            hint="Set SSL_CERT_FILE to a copy of the file tls/certificate.pem in its data folder.",
+        )
 
 
 def read_sound(path: Path) -> Samples:

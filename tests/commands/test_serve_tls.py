@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import hashlib
+import io
 import json
 import socket
 import ssl
@@ -16,18 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import numpy as np
 import pytest
+from rich.console import Console
 from websockets.sync.client import connect
 
+from server.audio.codec import encode_wav
 from server.commands.certificate import local_identity
 from server.commands.client import ServerClient, find_target
 from server.commands.doctor_checks import _check_running
-from server.commands.failures import NoServerError
+from server.commands.failures import ExitCode, NoServerError
+from server.commands.simulate import SimulateOptions, simulate
+from server.commands.terminal import Terminal
 from server.commands.trust import trusting
 from server.commands.web_server import Shown
 from server.errors import ConfigError, StorageError
 from server.run_file import read_run_file
 from tests.commands.serve_process import ServeProcess
+from tests.devices.live_robots import tone
 
 pytestmark = pytest.mark.integration
 
@@ -43,6 +50,13 @@ HELLO = {
 def serve_run(data_dir: Path) -> dict[str, Any]:
     run: dict[str, Any] = json.loads((data_dir / "run.json").read_text())
     return run
+
+
+def said(folder: Path) -> Path:
+    """A recording of something that `FakeVad` takes for speech."""
+    path = folder / "question.wav"
+    path.write_bytes(encode_wav((tone(0.6) * 32767).astype(np.int16), 16_000))
+    return path
 
 
 def test_page_turns_and_devices_are_served_encrypted_and_the_command_line_trusts_it(tmp_path: Path) -> None:
@@ -70,6 +84,16 @@ def test_page_turns_and_devices_are_served_encrypted_and_the_command_line_trusts
         read = read_run_file(tmp_path)
         assert read is not None
         assert _check_running(read, None).state == "ok"
+
+        # robots of software
+        shown = Terminal(Console(file=io.StringIO()), Console(file=io.StringIO()))
+        options = SimulateOptions(said(tmp_path), turns=1, data_dir=tmp_path, as_json=True)
+        assert simulate(options, shown) == ExitCode.OK
+        total = json.loads(shown.out.file.getvalue())  # type: ignore[attr-defined]
+        assert (total["answered"], total["failures"]) == (1, {})
+        stranger_options = replace(options, url=run["url"], token=run["token"], data_dir=tmp_path / "elsewhere")
+        with pytest.raises(NoServerError, match="certificate"):
+            simulate(stranger_options, shown)
 
         # a browser that was told to trust it, by its name
         by_name = ssl.create_default_context(cafile=str(certificate))
