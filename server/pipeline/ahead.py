@@ -10,30 +10,28 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from server.engines.base import LlmEngine, LlmRequest
 from server.errors import StackChanError
 from server.pipeline.request import Heard
-from server.pipeline.speculation import HeldCompletion
+from server.pipeline.speech_ahead import HeldAnswer
 
 _log = logging.getLogger(__name__)
 
-Foresee = Callable[[Heard], Awaitable[LlmRequest | None]]
-"""What the first call of a turn with these words would ask the model; None: better not to begin."""
+BeginAnswer = Callable[[asyncio.Future[Heard | None]], Awaitable[HeldAnswer | None]]
+"""Begins the answer of a turn with these words, as soon as they are known; None: better not to begin."""
 
 
 class Ahead:
     """One silence's. Must end in `keep` or `drop`."""
 
-    def __init__(self, hearing: Awaitable[Heard | None], llm: LlmEngine, foresee: Foresee | None) -> None:
+    def __init__(self, hearing: Awaitable[Heard | None], begin: BeginAnswer | None) -> None:
         self.heard = asyncio.ensure_future(hearing)
         """The words; None: nobody said any. Raises `AsrError`."""
-        self._llm = llm
-        self._held: HeldCompletion | None = None
+        self._held: HeldAnswer | None = None
         self._begin: asyncio.Task[None] | None = None
-        if foresee is not None:
-            self._begin = asyncio.create_task(self._begin_answer(foresee), name="answer-ahead")
+        if begin is not None:
+            self._begin = asyncio.create_task(self._begin_answer(begin), name="answer-ahead")
 
-    def keep(self) -> HeldCompletion | None:
+    def keep(self) -> HeldAnswer | None:
         """It was the end: the turn waits for `heard`. An answer that was begun goes with it, to be taken or dropped."""
         if self._begin is not None and not self._begin.done():
             self._begin.cancel()
@@ -50,14 +48,10 @@ class Ahead:
         if held is not None:
             await held.drop()
 
-    async def _begin_answer(self, foresee: Foresee) -> None:
+    async def _begin_answer(self, begin: BeginAnswer) -> None:
         try:
-            heard = await asyncio.shield(self.heard)
-            request = await foresee(heard) if heard is not None else None
+            self._held = await begin(self.heard)
         except StackChanError:
-            return  # the turn meets it, and says so
+            pass  # the turn meets it, and says so
         except Exception as error:  # an extra must not cost the turn
             _log.error("an answer could not be begun early", exc_info=error)
-            return
-        if request is not None:
-            self._held = HeldCompletion(self._llm, request)

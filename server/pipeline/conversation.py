@@ -283,7 +283,7 @@ class Conversation:
             if result.speech_duration_ms:
                 self._deaf_until = self._monotonic() + self._settings.guard_seconds
             await self._out.tell(result)
-        self._expected = replace(started.turn, turn_id=0)
+        self._expected = replace(started.turn, turn_id=0, heard=None)
         self._live = None
         await self._rest()
 

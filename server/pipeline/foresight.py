@@ -1,27 +1,32 @@
 """What can be known and prepared of a device's next turn before it is begun.
 
-Reads the conversation so far, hears words while their end is waited for, and begins an answer where nobody else needs
-the models. Stores no word and runs no tool. Knows the stages' own functions, so that what is begun early is what the
-turn will ask for; not sound, endpoints or devices.
+Reads the conversation so far, hears words while their end is waited for, and begins an answer, and its voice, where
+nobody else needs the models. Stores no word and runs no tool. Knows the stages' own functions, so that what is begun
+early is what the turn will ask for; not sound, endpoints or devices.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
-from server.engines.base import Engines, LlmRequest
+from server.engines.base import Engines, SpeechRequest
 from server.errors import StackChanError
-from server.events import Utterance
+from server.events import Pcm16, Utterance
 from server.persona import Persona
-from server.pipeline.ahead import Ahead, Foresee
+from server.pipeline.ahead import Ahead
+from server.pipeline.answer import AnswerReader
 from server.pipeline.expected_words import expected_words
 from server.pipeline.hearing import understand
 from server.pipeline.parts import HotWords, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnRequest
+from server.pipeline.speaking import synthesized
+from server.pipeline.speculation import HeldCompletion
+from server.pipeline.speech_ahead import HeldAnswer, SpeechAhead
 from server.pipeline.thinking import Thinker
 from server.pipeline.trace import TurnTrace
 
@@ -90,20 +95,29 @@ class Foresight:
 
     def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Ahead:
         """Hear what may be a whole utterance, and begin its answer."""
-        foresee = self._foresee(expected) if self._answer_early else None
-        return Ahead(self._hear(expected, utterance, trace), self._engines.llm, foresee)
+        begin = partial(self._begin, expected) if self._answer_early else None
+        return Ahead(self._hear(expected, utterance, trace), begin)
 
     async def _hear(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Heard | None:
         words = await expected_words(self._hot_words, self._engines.asr, expected)
         return await understand(utterance, self._engines, self._persona, self._settings, trace, words)
 
-    def _foresee(self, expected: OpenTurn) -> Foresee:
-        async def foresee(heard: Heard) -> LlmRequest | None:
-            # A model that does one thing at a time must not keep somebody else's turn waiting for a guess.
-            if not self._idle():
-                return None
-            turn = await self._journal.look_again(expected, self._clock())
-            request = await self._thinker.first_request(turn, heard)
-            return request if self._idle() else None
+    async def _begin(self, expected: OpenTurn, hearing: asyncio.Future[Heard | None]) -> HeldAnswer | None:
+        # What was said before is read while the words are still being heard.
+        turn = await self._journal.look_again(expected, self._clock()) if self._idle() else None
+        heard = await asyncio.shield(hearing)
+        # A model that does one thing at a time must not keep somebody else's turn waiting for a guess.
+        if turn is None or heard is None or not self._idle():
+            return None
+        request = await self._thinker.first_request(turn, heard)
+        if request is None or not self._idle():
+            return None
+        emotions, actions = (
+            frozenset(one.id for one in ids) for ids in (self._persona.emotions, self._persona.actions)
+        )
+        tools = [tool.spec.name for tool in self._thinker.tools]
+        speech = SpeechAhead(AnswerReader(emotions, actions, tools), heard.language, self._speak)
+        return HeldAnswer(HeldCompletion(self._engines.llm, request, speech.notice), speech)
 
-        return foresee
+    def _speak(self, request: SpeechRequest) -> AsyncGenerator[Pcm16, None]:
+        return synthesized(self._engines.tts, request, self._settings.speech_sample_rate_hz)

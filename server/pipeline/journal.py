@@ -61,6 +61,7 @@ class TurnJournal:
     async def begin(self, turn_id: int, request: TurnRequest, now: datetime, *, status: TurnStatus) -> OpenTurn:
         """Store a new `queued` or `running` turn, with its device, channel and session; make what is new.
 
+        Words that are known already are stored with it, in one commit: nobody waits for a disk twice.
         Raises `AuthError` (`device_revoked`) for a device that was shut out, `KeyTakenError`.
         """
         await self._close_unclosed(now)
@@ -68,6 +69,8 @@ class TurnJournal:
         if device.revoked_at is not None:
             raise AuthError(f"Device {request.device_id} has been revoked.", code="device_revoked")
         channel_id = _channel_of(request.device_id)
+        heard = request.known_words
+        source_turn_id = None if heard is None else await self._source_turn_ids.next_id()
         async with self._databases.world() as db:
             key = request.idempotency_key
             # Inside the writing transaction, where nobody can store it between the look and the write.
@@ -89,7 +92,10 @@ class TurnJournal:
                 request_digest=request.request_digest,
             )
             history = await self._history(db, session.session_id)
-        return _open_turn(turn_id, request, session, device, now, history)
+            turn = _open_turn(turn_id, request, session, device, now, history)
+            if heard is not None and source_turn_id is not None:
+                await self._add_words(db, turn, heard, source_turn_id)
+        return replace(turn, heard=heard)
 
     async def expect(self, request: TurnRequest, now: datetime) -> OpenTurn:
         """The conversation that a turn of this device would belong to now, opened when it is new; no turn is stored.
@@ -160,17 +166,20 @@ class TurnJournal:
         """Store the user's words; from here on they are never lost."""
         source_turn_id = await self._source_turn_ids.next_id()
         async with self._databases.world() as db:
-            await turns.add_user_turn(
-                db,
-                turn.turn_id,
-                source_turn_id,
-                text=heard.text,
-                language=heard.language,
-                speaker_id=turn.speaker_id,
-                said_at=turn.started_at,
-                zone=self._persona.zone,
-                audio_duration_ms=heard.audio_duration_ms,
-            )
+            await self._add_words(db, turn, heard, source_turn_id)
+
+    async def _add_words(self, db: Db, turn: OpenTurn, heard: Heard, source_turn_id: int) -> None:
+        await turns.add_user_turn(
+            db,
+            turn.turn_id,
+            source_turn_id,
+            text=heard.text,
+            language=heard.language,
+            speaker_id=turn.speaker_id,
+            said_at=turn.started_at,
+            zone=self._persona.zone,
+            audio_duration_ms=heard.audio_duration_ms,
+        )
 
     async def ended(self, turn: OpenTurn, result: TurnResult, trace: Mapping[str, Any], now: datetime) -> None:
         """Store the robot's words, the outcome and the trace, together."""

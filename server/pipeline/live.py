@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from server.pipeline.speculation import HeldCompletion
+from server.pipeline.speech_ahead import HeldAnswer
 
 
 class Playback(Protocol):
@@ -29,7 +29,7 @@ class LiveTurn:
     """One turn's. `hear`: waits for the words, of which a part may be known already."""
 
     playback: Playback
-    held: HeldCompletion | None = None
+    held: HeldAnswer | None = None
     """An answer that may have been begun; whoever ends the turn drops it."""
     too_long: bool = False
     """The utterance was ended because it was too long, not because nobody spoke any more."""

@@ -38,6 +38,23 @@ class TurnRequest:
     live: LiveTurn | None = None
     """Of a device that listens and plays all the time; None: the turn was sent whole, its answer is fetched."""
 
+    @property
+    def known_words(self) -> Heard | None:
+        """The words, if they were heard early and are there already."""
+        early = self.heard_early
+        if early is None or not early.done() or early.cancelled() or early.exception() is not None:
+            return None
+        return early.result()
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The user's words. `audio_duration_ms` is None for typed text."""
+
+    text: str
+    language: str
+    audio_duration_ms: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
@@ -51,15 +68,8 @@ class OpenTurn:
     started_at: datetime
     history: SessionTurns = NO_HISTORY
     """The earlier turns of this session."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """The user's words. `audio_duration_ms` is None for typed text."""
-
-    text: str
-    language: str
-    audio_duration_ms: int | None = None
+    heard: Heard | None = None
+    """The user's words, where they were known when it began, and stored with it; None: they are stored later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,10 @@ class TurnRun:
         self._clips = clips
         self._keep_recording = keep_recording
         self._hot_words = hot_words
-        self._heard = Heard("", persona.languages[0])
-        self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace)
+        self._heard = turn.heard or Heard("", persona.languages[0])
+        self._held = request.live.held if request.live is not None else None
+        speech = None if self._held is None else self._held.speech
+        self._voice = Voice(engines.tts, settings, turn.turn_id, self.device, trace, speech)
         self._thought: Thought | None = None
         self._answer: Answer | None = None
 
@@ -91,8 +93,10 @@ class TurnRun:
         try:
             return await live.unless_interrupted(self._stages())
         finally:
-            if live.held is not None:
-                await live.held.drop()
+            if self._held is not None:
+                await self._held.drop()
+                if self._held.speech is not None and (fate := self._held.speech.fate) is not None:
+                    self._trace.facts["speech_ahead"] = fate
 
     async def _stages(self) -> None:
         await self.device.move("listening")
@@ -100,7 +104,9 @@ class TurnRun:
         if heard is None:
             return
         self._heard = heard
-        await self._store(heard)
+        if self._turn.heard is None:
+            await self._store(heard)
+        self._trace.mark("words_stored")
         await self.device.emit(TranscriptReady(self._turn.turn_id, heard.text, heard.language))
         await self.device.move("thinking")
         await self._tell_if_too_long(heard)
@@ -164,12 +170,11 @@ class TurnRun:
         except Exception as error:
             _log.error("storing failed on a defect", exc_info=error)
             raise StorageError(f"{type(error).__name__} while storing what was said.") from error
-        self._trace.mark("words_stored")
 
     async def _think_and_speak(self) -> Answer:
         """Think and speak at once: the voice reads each piece while the model writes the next."""
         pieces, filler, turn_id = new_pieces(), self._filler(), self._turn.turn_id
-        held = self._request.live.held if self._request.live is not None else None
+        held = None if self._held is None else self._held.completion
         thought = Thought(self._thinker, self._turn, self._heard, self.device, self._trace, pieces, filler, held)
         self._thought = thought
         speaking = asyncio.create_task(self._voice.speak(pieces, self._heard.language), name=f"voice-{turn_id}")

@@ -23,6 +23,7 @@ from server.pipeline.device_link import DeviceLink
 from server.pipeline.parts import TurnSettings
 from server.pipeline.played import SpokenWords
 from server.pipeline.speakable import speakable, surely_has_words
+from server.pipeline.speech_ahead import SpeechAhead
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,13 @@ class Voice:
     """Speaks in one turn. `error`: what silenced it."""
 
     def __init__(
-        self, tts: TtsEngine, settings: TurnSettings, turn_id: int, device: DeviceLink, trace: TurnTrace
+        self,
+        tts: TtsEngine,
+        settings: TurnSettings,
+        turn_id: int,
+        device: DeviceLink,
+        trace: TurnTrace,
+        ahead: SpeechAhead | None = None,
     ) -> None:
         self.error: StackChanError | None = None
         self._tts = tts
@@ -58,6 +65,8 @@ class Voice:
         self._turn_id = turn_id
         self._device = device
         self._trace = trace
+        self._ahead = ahead
+        """The first piece, which may be sound already."""
         self.words = SpokenWords(settings.speech_sample_rate_hz)
         """What was said with how much sound, to tell what was heard of it."""
         self._replayed = False
@@ -113,7 +122,10 @@ class Voice:
             return
         request = SpeechRequest(text=spoken, language=language, emotion=emotion)
         begun = False
-        async with aclosing(synthesized(self._tts, request, self._settings.speech_sample_rate_hz)) as pieces:
+        sound = await self._ahead.sound_of(request) if self._ahead is not None else None
+        self._ahead = None
+        sound = sound or synthesized(self._tts, request, self._settings.speech_sample_rate_hz)
+        async with aclosing(sound) as pieces:
             async for samples in pieces:
                 if self.error is not None:
                     return  # too late: this synthesis was given up

@@ -17,6 +17,7 @@ from server.pipeline.filler import THAT_WAS_LONG
 from server.pipeline.live import LiveTurn
 from server.pipeline.request import Heard, TurnRequest
 from server.pipeline.speculation import HeldCompletion
+from server.pipeline.speech_ahead import HeldAnswer
 from tests.fakes.engines import ANSWER, FakeAsr, FakeLlm, FakeTts, answer, loud
 from tests.pipeline.turns import SETTINGS, FakeJournal, Played, in_virtual_time, play_turn, take_turn
 
@@ -176,7 +177,7 @@ def held_turn(change: str = "") -> tuple[Played, FakeLlm]:
             asked = replace(asked, seed=asked.seed + 1)
         held = HeldCompletion(llm, asked)
         await asyncio.sleep(0.1)
-        live = LiveTurn(Device(), held=held)
+        live = LiveTurn(Device(), held=HeldAnswer(held))
         return await take_turn(TurnRequest("desk", samples=loud(1.0), live=live), llm=llm), llm
 
     return in_virtual_time(play())
@@ -202,7 +203,7 @@ def test_an_answer_that_nobody_needs_is_dropped() -> None:
         llm = FakeLlm(scripts=[[LlmText("{"), asyncio.Event()]])
         held = HeldCompletion(llm, (await asked()))
         await asyncio.sleep(0)
-        live = LiveTurn(Device(), held=held)
+        live = LiveTurn(Device(), held=HeldAnswer(held))
         request = TurnRequest("desk", samples=loud(1.0), live=live)
         return await take_turn(request, llm=llm, asr=FakeAsr(text="")), llm, held
 
