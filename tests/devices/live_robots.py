@@ -23,7 +23,7 @@ from server.app import create_app
 from server.commands.simulated_robot import SimulatedRobot
 from server.commands.web_server import WebServer, web_config
 from server.config import load_settings
-from server.devices.wire import AudioFormat, State, TurnAnswer
+from server.devices.wire import AudioFormat, SpeechStop, State, TurnAnswer
 from server.events import Samples
 from server.persona import default_persona_path, load_persona
 from tests.devices.conftest import TOKEN, LiveServer
@@ -35,6 +35,8 @@ LONG_REPLY = SENTENCE * 30
 LONG = answer(json.dumps({"emotion": "happy", "action": "nod", "reply": LONG_REPLY}, ensure_ascii=False))
 HELLO = {"type": "hello", "protocol": 1, "device_id": "raw", "audio": {"format": "pcm16", "sample_rate": 16000}}
 HELLO["audio"]["frame_ms"] = 20  # type: ignore[index]
+SILENT_SECONDS = 0.2
+"""So soon a robot that was told to be silent is, as it was promised."""
 
 
 @asynccontextmanager
@@ -59,8 +61,35 @@ async def scripted(folder: Path, *scripts: Any) -> AsyncIterator[LiveServer]:
         yield live
 
 
+def kept_waiting_seconds() -> float:
+    """How long this thread has wanted a processor and got none, since it began, as the kernel counts it (Linux).
+
+    Robot and server are in the same thread: what took longer only by so much is nobody's fault, and what either of them
+    does meanwhile is not excused by it.
+    """
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+class Silence:
+    """How long a robot is still spoken to from now on.
+
+    `silence = Silence(robot)`, then say that it shall stop; `await silence.seconds()` is when it was told that it did,
+    without what the thread was kept waiting.
+    """
+
+    def __init__(self, device: SimulatedRobot) -> None:
+        self._device = device
+        self._began, self._waited = device.monotonic(), kept_waiting_seconds()
+
+    async def seconds(self) -> float:
+        await self._device.wait_for(SpeechStop)
+        waited = kept_waiting_seconds() - self._waited
+        stopped = next(at for at, message in self._device.got if isinstance(message, SpeechStop))
+        return stopped - self._began - waited
+
+
 class Stalls:
-    """How long this process was not let run; what happens meanwhile is nobody's fault."""
+    """How long the event loop could not run at the worst; what comes meanwhile comes late."""
 
     def __init__(self) -> None:
         self.longest_ms = 0.0
