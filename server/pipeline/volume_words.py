@@ -1,7 +1,7 @@
 """Whether somebody asks for a louder or quieter robot, or for its microphone off or on, by the form of their words.
 
-A small model is offered a tool only then: 音を小さくして is a request, 音が小さくなった is none, nor is what is said of the
-television. Pure; changes nothing.
+A small model is offered a tool only then: 音を小さくして is a request, 音が小さくなった is none, nor is what is said of
+the television. Pure; changes nothing.
 """
 
 from __future__ import annotations

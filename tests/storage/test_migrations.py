@@ -20,6 +20,7 @@ from server.storage.memory_records import MemoryFilter, SourceFilter
 from server.storage.persisted import PERSISTED, TRANSIENT
 from server.storage.server_tables import ServerTable
 from server.storage.session_tables import SessionTable
+from server.storage.timers import all_timers
 from server.storage.turns import find_turn_by_key, get_trace, get_turn, recent_source_turns
 from server.storage.word_index import search_memories, search_source_turns
 from tests.storage.house import CHANNEL, make_session, make_turn
@@ -110,6 +111,13 @@ def restore(data_dir: Path, server: str, session: str) -> None:
     for path, example in ((data_dir / "server.sqlite", server), (world / "session.sqlite", session)):
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript((SCHEMAS / f"{example}.sql").read_text(encoding="utf-8"))
+
+
+async def test_a_timer_that_ran_before_there_were_times_of_the_clock_is_of_a_length(tmp_path: Path) -> None:
+    restore(tmp_path, "server_0004", "session_0001")
+    async with await Databases.open(tmp_path, "home") as databases, databases.server(write=False) as db:
+        (timer,) = await all_timers(db)
+    assert (timer.label, timer.duration_seconds, timer.zone) == ("ラーメン", 180, None)
 
 
 async def test_oldest_schema_opens_with_its_rows(tmp_path: Path) -> None:
