@@ -111,11 +111,13 @@ class Thinker:
             answered=len(history),
         )
 
-    async def first_request(self, turn: OpenTurn, heard: Heard) -> LlmRequest:
-        """What a turn with these words will ask first, as far as it can be known before the turn is there."""
+    async def first_request(self, turn: OpenTurn, heard: Heard) -> LlmRequest | None:
+        """What a turn with these words will ask first; None: that cannot be known before the turn is there."""
         history = await self.history(turn, heard)
         loop = self.tool_loop(turn, heard, TurnTrace(time.perf_counter))
         tools = await loop.first_offer()
+        if tools is None:
+            return None
         return replace(self.request(turn, heard, history, on_request=loop.on_request), tools=tools)
 
     def asker(self, turn: OpenTurn, heard: Heard) -> Asker:
@@ -132,8 +134,8 @@ class Thinker:
             device_id=turn.device_id,
         )
 
-    def tool_loop(self, turn: OpenTurn, heard: Heard, trace: TurnTrace) -> ToolLoop:
-        """The loop through which the model calls tools in this turn."""
+    def tool_loop(self, turn: OpenTurn, heard: Heard, trace: TurnTrace, held: HeldCompletion | None = None) -> ToolLoop:
+        """The loop through which the model calls tools in this turn. `held`: its first call, begun early."""
         return ToolLoop(
             self.usable_tools(),
             self.settings.tool_rounds,
@@ -142,6 +144,7 @@ class Thinker:
             search_seconds=self.settings.search_seconds,
             earlier=[exchange.user_text for exchange in turn.history.exchanges],
             small=self.llm.capabilities.wants_examples,
+            foreseen=None if held is None else held.request.tools,
         )
 
     def usable_tools(self) -> tuple[Tool, ...]:
@@ -200,7 +203,7 @@ class Thought:
         self._heard = heard
         self._trace = trace
         self._filler = filler
-        self._loop = thinker.tool_loop(turn, heard, trace)
+        self._loop = thinker.tool_loop(turn, heard, trace, held)
         self._out = AnswerOut(
             thinker.persona, [tool.spec.name for tool in thinker.tools], turn.turn_id, device, trace, pieces, filler
         )

@@ -78,6 +78,8 @@ class ToolLoop:
 
     `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before. `small`:
     the model reads and writes slowly and likes to do a thing twice; it gets short ids, and each tool of memory once.
+    `foreseen`: what was offered in a first call that was begun early; whether a tool is of use stands as it was then
+    where it comes too late now. None: there was none.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ToolLoop:
         search_seconds: float = TOOL_TIMEOUT_SECONDS,
         earlier: Sequence[str] = (),
         small: bool = False,
+        foreseen: Sequence[ToolSpec] | None = None,
     ) -> None:
         self.runs: list[ToolRun] = []
         self.on_request: tuple[ToolSpec, ...] = ()
@@ -102,6 +105,8 @@ class ToolLoop:
         self._asker = asker
         self._search_seconds_left = search_seconds
         self._rules = ToolRules(asker.words, earlier)
+        self._foreseen = None if foreseen is None else {spec.name: spec for spec in foreseen}
+        self._all_told = True
 
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
@@ -130,9 +135,11 @@ class ToolLoop:
             for run in done:
                 self._rules.read(run.name, run.result)
 
-    async def first_offer(self) -> tuple[ToolSpec, ...]:
-        """The tools that `run` will offer first."""
+    async def first_offer(self) -> tuple[ToolSpec, ...] | None:
+        """The tools that `run` will offer first; None: of one it could not be told, and `run` may offer others."""
         tools = await self._specs()
+        if not self._all_told:
+            return None
         return self._offered(tools) if self._max_rounds else ()
 
     async def _specs(self) -> list[ToolSpec]:
@@ -146,8 +153,12 @@ class ToolLoop:
         try:
             prior = await bounded(tool.offer(self._asker), _OFFER_SECONDS)
         except TimeoutError:
+            self._all_told = False
             _log.warning("whether %s is of use came too late", tool.spec.name)
+            if self._foreseen is not None and tool.spec.name != READ_SOURCE:  # that is never offered first
+                return self._foreseen.get(tool.spec.name)
         except Exception as error:
+            self._all_told = False
             _log.error("whether %s is of use could not be told", tool.spec.name, exc_info=error)
         return None if prior is None else replace(tool.spec, prior=tool.spec.prior + prior)
 
