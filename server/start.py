@@ -33,6 +33,7 @@ from server.memory.service import LongTermMemory
 from server.memory.tools import has_forgotten
 from server.persona import Persona
 from server.pipeline.clips import VoiceClips
+from server.pipeline.device_tools import device_tools, stable_device_specs
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import OpenTurn, TurnResult
 from server.pipeline.runner import TurnRunner
@@ -157,6 +158,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         tools=(
             *(memory.tools_for(engines.llm.capabilities) if memory is not None else ()),
             *time_tools(timers, persona, engines.llm.capabilities, clock),
+            *device_tools(lambda device_id: live.devices.connected_device(device_id), engines.llm.capabilities),
         ),
         observers=(parts.metrics.observe_turn, log_turn),
         clips=clips,
@@ -275,7 +277,7 @@ def _after_turn(memory: LongTermMemory, persona: Persona) -> Callable[[OpenTurn,
 def _prefix(parts: Parts, memory: LongTermMemory | None) -> Sequence[LlmMessage]:
     capabilities = parts.engines.llm.capabilities
     tools = memory.tools_for(capabilities) if memory is not None else ()
-    specs = (*(tool.spec for tool in tools), *stable_specs(capabilities))
+    specs = (*(tool.spec for tool in tools), *stable_specs(capabilities), *stable_device_specs(capabilities))
     return stable_prefix(parts.persona, capabilities, specs)
 
 
