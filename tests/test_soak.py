@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -15,7 +19,7 @@ import pytest
 
 from tests.soaks import malformed
 from tests.soaks.promises import Promise
-from tests.soaks.server import Figures
+from tests.soaks.server import Figures, open_files
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "soak"
@@ -120,6 +124,24 @@ def test_what_is_not_understood_is_refused(
         script.main(arguments)
     assert ended.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_open_files_are_counted_by_kind_and_a_database_once_whatever_lies_beside_it(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "one.sqlite")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        before = open_files(os.getpid())
+        assert before["one.sqlite"] == 1
+        database.execute("CREATE TABLE words (word)")
+        with closing(sqlite3.connect(tmp_path / "one.sqlite")) as again:
+            again.execute("SELECT * FROM words")
+            assert (tmp_path / "one.sqlite-wal").exists()
+            assert open_files(os.getpid()) == before
+        near, far = socket.socketpair()
+        with near, far, (tmp_path / "one.txt").open("w"), closing(sqlite3.connect(tmp_path / "two.sqlite")) as other:
+            other.execute("CREATE TABLE words (word)")
+            after = open_files(os.getpid())
+    grown = {kind: count - before.get(kind, 0) for kind, count in after.items() if count != before.get(kind, 0)}
+    assert grown == {"socket": 2, "one.txt": 1, "two.sqlite": 1}
 
 
 def figures(**changes: float) -> Figures:

@@ -17,9 +17,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -33,17 +33,22 @@ from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, fake_engines
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARGUMENTS = ("serve", "--port", "0")
 PLAIN_ENGINES = "tests.soaks.server:plain_engines"
+_DATABASE = ".sqlite"
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a process holds at one moment. `rss_mib`, `peak_rss_mib`: resident memory now, and at most so far."""
+    """What a process holds at one moment. `rss_mib`, `peak_rss_mib`: resident memory now, and at most so far.
+
+    `files`: all that `open_files` counts, which `files_by_kind` tells apart.
+    """
 
     tasks: int
     threads: int
     files: int
     rss_mib: float
     peak_rss_mib: float
+    files_by_kind: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -114,8 +119,9 @@ class SoakServer:
             process = psutil.Process(self.process.pid)
             status = Path(f"/proc/{self.process.pid}/status").read_text()
             peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
-            threads, files, rss = process.num_threads(), open_files(self.process.pid), process.memory_info().rss
-            return Figures(len(self.tasks()), threads, files, round(rss / 1024**2, 1), round(int(peak) / 1024, 1))
+            threads, kinds, rss = process.num_threads(), open_files(self.process.pid), process.memory_info().rss
+            rss_mib, peak_mib = round(rss / 1024**2, 1), round(int(peak) / 1024, 1)
+            return Figures(len(self.tasks()), threads, sum(kinds.values()), rss_mib, peak_mib, kinds)
         except (psutil.Error, OSError, StopIteration):
             raise RuntimeError(f"the server is gone:\n{self.log[-2000:]}") from None
 
@@ -188,15 +194,17 @@ if __name__ == "__main__":
     main()
 
 
-def open_files(pid: int) -> int:
-    """How many files and sockets a process has open; each file of a database once.
+def open_files(pid: int) -> dict[str, int]:
+    """How many files and sockets a process has open, by kind: "socket", "pipe", "anon_inode", or a file's name.
 
-    SQLite closes those of a connection that is gone only when no other one holds a lock on them, so their number goes
-    up and down with what the pool did lately. A connection that is never closed shows as a thread.
+    A database counts once, with what lies beside it. SQLite opens its log when it is first written, and closes the
+    files of a connection that is gone only when no other one holds a lock on them, so their number goes up and down
+    with what the pool did lately. A connection that is never closed shows as a thread.
     """
     targets = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
             targets.append(str(link.readlink()))
-    databases = [target for target in targets if ".sqlite" in target]
-    return len(targets) - len(databases) + len(set(databases))
+    counted = [target for target in targets if _DATABASE not in target]
+    counted += {target.partition(_DATABASE)[0] + _DATABASE for target in targets if _DATABASE in target}
+    return dict(Counter(Path(one).name if one.startswith("/") else one.partition(":")[0] for one in counted))
