@@ -16,13 +16,14 @@ import pytest
 LISTEN_IN = """
 (() => {
   const connect = AudioNode.prototype.connect;
-  window.heard = { pieces: [] };
+  window.heard = { context: null, pieces: [] };
   AudioNode.prototype.connect = function (to, ...rest) {
     if (to instanceof AudioDestinationNode && this.context instanceof AudioContext) {
       const tap = this.context.createScriptProcessor(16384, 1, 1);
-      heard.context = this.context;
+      const pieces = [];
+      window.heard = { context: this.context, pieces };
       tap.onaudioprocess = ({ inputBuffer, playbackTime }) => {
-        heard.pieces.push([playbackTime, inputBuffer.getChannelData(0).slice()]);
+        pieces.push([playbackTime, inputBuffer.getChannelData(0).slice()]);
       };
       connect.call(this, tap);
       connect.call(tap, to);
@@ -31,10 +32,24 @@ LISTEN_IN = """
   };
 })();
 """
-"""Keeps everything that a page sends to the loudspeaker, with its time in the audio clock."""
+"""Keeps everything that a page sends to the loudspeaker, with its time in the audio clock.
+
+In pieces of 16,384 samples, a second at 16 kHz: the browser drops those that a busy page does not take in time. The
+last second is therefore not there yet.
+"""
+
+_RECORDED = """
+const { context, pieces } = window.heard;
+if (!pieces.length) return [0, 0];
+const seconds = pieces[0][1].length / context.sampleRate;
+const began = Math.min(...pieces.map(([at], place) => at - place * seconds)) - 2 * seconds;
+return [began, began + pieces.length * seconds];
+"""
+"""From when to when there is a recording, in the audio clock. A piece is told two lengths after it began, later when
+the page was busy: the earliest is right."""
 
 _TAKE = """
-const { pieces } = window.heard;
+const { context, pieces } = window.heard;
 const joined = new Int16Array(pieces.reduce((sum, [, piece]) => sum + piece.length, 0));
 let place = 0;
 for (const [, piece] of pieces) {
@@ -45,7 +60,7 @@ let text = "";
 for (let start = 0; start < bytes.length; start += 8192) {
   text += String.fromCharCode(...bytes.subarray(start, start + 8192));
 }
-return [pieces.map(([at]) => at), window.heard.context?.sampleRate ?? 0, btoa(text)];
+return [context?.sampleRate ?? 0, btoa(text)];
 """
 
 _WATCH = """
@@ -172,16 +187,16 @@ def watch(page: Any) -> Callable[[], dict[str, list[str]]]:
 
 
 def audio_clock(page: Any) -> float:
-    return float(page.execute_script("return window.heard.context?.currentTime ?? 0"))
+    return float(page.execute_script("return window.heard.context.currentTime"))
 
 
-def heard(page: Any) -> tuple[float, int, np.ndarray]:
-    """What the page sent to the loudspeaker: when it began in the audio clock, its rate in Hz, int16 samples."""
-    times, rate_hz, text = page.execute_script(_TAKE)
-    samples = np.frombuffer(base64.b64decode(text), "<i2")
-    if not times:
-        return 0.0, rate_hz, samples
-    # A piece is told two lengths after it began, later when the page was busy: the earliest is right.
-    piece_seconds = len(samples) / len(times) / rate_hz
-    began = min(at - place * piece_seconds for place, at in enumerate(times)) - 2 * piece_seconds
-    return began, rate_hz, samples
+def heard(page: Any, seconds: float = 0.0) -> tuple[float, int, np.ndarray]:
+    """What the page sent to the loudspeaker until now, and for `seconds` more.
+
+    When it began in the audio clock, its rate in Hz, int16 samples.
+    """
+    until = audio_clock(page) + seconds
+    wait_for(lambda: page.execute_script(_RECORDED)[1] >= until)
+    began = float(page.execute_script(_RECORDED)[0])
+    rate_hz, text = page.execute_script(_TAKE)
+    return began, rate_hz, np.frombuffer(base64.b64decode(text), "<i2")

@@ -164,8 +164,7 @@ def test_press_speak_and_hear_the_answer(open_robot: OpenRobot) -> None:
     (said,) = server.engines.asr.heard
     assert 2.0 < len(said) / 16_000 < SPOKEN_UNTIL_SECONDS
     # What the engine made was played: both sounds, in their order, none twice, nothing else.
-    time.sleep(2.2)
-    _, rate_hz, sound = heard(page)
+    _, rate_hz, sound = heard(page, 0.5)
     places = []
     for made in (first, second):
         place, alike = fit(sound, resample(made, 24_000, rate_hz))
@@ -201,8 +200,7 @@ def test_an_answer_is_interrupted_and_only_what_was_heard_is_remembered(open_rob
     at = audio_clock(page)
     wait_for(lambda: "interrupted" in words(page, ".robot .tag"))
     assert 10 <= len(words(page, ".robot .words")[0]) <= 40
-    time.sleep(2.2)
-    began, rate_hz, sound = heard(page)
+    began, rate_hz, sound = heard(page, 0.5)
     assert began + np.flatnonzero(np.abs(sound) > 300)[-1] / rate_hz <= at + 0.2
     # And on with it, in the same conversation.
     say(page, "続けて")
@@ -268,7 +266,6 @@ def test_the_recorded_answer_says_what_the_robot_meant(open_robot: OpenRobot) ->
     wait_for(lambda: "テスト" in "".join(words(page, ".mine .words")), 60)
     wait_for(lambda: words(page, ".robot .words") == [REPLY] and words(page, ".robot .tag"), 60)
     wait_for(lambda: doing(page) == "")
-    time.sleep(2.2)
     _, rate_hz, sound = heard(page)
 
     async def understood() -> str:
