@@ -165,7 +165,8 @@ def talk(
 
     A WAV, FLAC, Ogg or MP3 file is sent as it is, other words as text.
     Without an argument it listens to the microphone, or, where there is
-    none, reads what is typed.
+    none, reads what is typed; /new there ends the conversation and begins
+    another. Below an answer stand its turn and its session.
 
     Examples:
 
@@ -230,7 +231,7 @@ def simulate(
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     bench: Annotated[
-        bool, typer.Option("--bench", help="Also run the real models: hear 3 s, write 20 tokens, speak a sentence.")
+        bool, typer.Option("--bench", help="Also run the real models: hear 3 s, write 20 tokens, speak, find a memory.")
     ] = False,
     profile: Annotated[str | None, typer.Option(metavar="NAME", help="Check this profile.")] = None,
     data_dir: DataDir = None,

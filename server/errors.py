@@ -31,11 +31,14 @@ from __future__ import annotations
 
 import re
 
+from server.next_steps import next_step
+
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class StackChanError(Exception):
-    """Base of all: `code` for machines, `message` for people, `hint` for what to do next.
+    """Base of all: `code` for machines, `message` for people, `hint` for what to do next, where more is known than
+    of every error of this code.
 
     Codes without a kind of their own: `internal`, `starting`, `start_failed`, `stopping`; of the memory commands
     `memory_missing` (a data folder without one), `export_truncated`, `rebuild_failed`.
@@ -54,8 +57,13 @@ class StackChanError(Exception):
         self.retryable = self.default_retryable if retryable is None else retryable
         self.hint = hint
 
+    @property
+    def next_step(self) -> str | None:
+        """What to do: the hint, or what helps with every error of this code; None for a code that is not ours."""
+        return self.hint or next_step(self.code)
+
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        return f"{self.message} {self.next_step}" if self.next_step else self.message
 
 
 class ConfigError(StackChanError):

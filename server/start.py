@@ -126,6 +126,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
     databases = await Databases.open(settings.data_dir, settings.world)
     stack.push_async_callback(databases.close)
     journal = TurnJournal(databases, settings.session, persona)
+    stack.push_async_callback(journal.close)
     closed = await journal.close_running_turns(clock())
     if closed:
         _log.warning("%d turns were cut by the last stop; their words are kept, they are closed as failed", len(closed))

@@ -70,7 +70,9 @@ def health_router(
         if readiness.error is not None:
             error = readiness.error
             told = (
-                (error.message, error.hint) if await is_owner(authorization) else (_COULD_NOT_START, _WHERE_IT_IS_TOLD)
+                (error.message, error.next_step)
+                if await is_owner(authorization)
+                else (_COULD_NOT_START, _WHERE_IT_IS_TOLD)
             )
             body["error"] = {"code": error.code, "message": told[0], "hint": told[1]}
         return JSONResponse(body, status_code=200 if readiness.state == "ready" else 503)

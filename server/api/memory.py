@@ -31,11 +31,13 @@ from server.api.memory_schemas import (
     Problem,
     Queued,
     RebuildInfo,
+    WouldForget,
 )
 from server.errors import RequestError, StackChanError
 from server.log_context import error_fields
 from server.memory.audit import SAMPLE_LIMIT, audit
-from server.memory.owner import PAGE_LIMIT, MemoryOwner, Wanted
+from server.memory.owner import MemoryOwner, Wanted
+from server.memory.recall import CANDIDATES_LIMIT
 from server.memory.transfer import export_lines
 from server.storage.backup import Archive
 from server.storage.recall_tables import MemoryType
@@ -61,6 +63,7 @@ def _problem(codes: str) -> dict[str, Any]:
 
 _ONE: _Responses = {404: _problem("`memory_not_found`"), 410: _problem("`memory_forgotten`")}
 _BAD: _Responses = {422: _problem("`arguments_invalid`, `body_invalid`, `after_unknown`")}
+AlsoSource = Annotated[bool, Query(description="blank the exchanges it came from, too")]
 _JSON_LINES, _TAR = "application/x-ndjson", "application/x-tar"
 
 
@@ -100,7 +103,7 @@ def memory_router(
     @router.get("/v1/memories", summary="List or search", response_model=MemoryPage, responses=_BAD)
     async def find(
         query: Annotated[str | None, Query(max_length=1000, description="ranked by meaning and words")] = None,
-        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="at most 50 with a query")] = 20,
+        limit: Annotated[int, Query(ge=1, le=CANDIDATES_LIMIT)] = 20,
         after: Annotated[str | None, Query(max_length=64, description="`next` of the page before")] = None,
         status: Literal["active", "superseded", "forgotten", "all"] = "active",
         memory_type: Annotated[MemoryType | None, Query(alias="type")] = None,
@@ -136,16 +139,23 @@ def memory_router(
             raise RequestError(f"{where}: {first['msg']}", code="body_invalid") from None
         return await owner().edit(memory_id, changes)
 
+    @router.get(
+        "/v1/memories/{memory_id}/forgetting",
+        summary="What forgetting it would take",
+        response_model=WouldForget,
+        responses={404: _ONE[404]},
+    )
+    async def would_forget(memory_id: str, also_source: AlsoSource = True) -> Any:
+        """Changes nothing. The same numbers that `DELETE` gives, unless something is said in between."""
+        return await owner().would_forget(memory_id, also_source=also_source)
+
     @router.delete(
         "/v1/memories/{memory_id}",
         summary="Forget for good",
         response_model=ForgottenInfo,
         responses={404: _ONE[404]},
     )
-    async def forget(
-        memory_id: str,
-        also_source: Annotated[bool, Query(description="blank the exchanges it came from, too")] = True,
-    ) -> Any:
+    async def forget(memory_id: str, also_source: AlsoSource = True) -> Any:
         """Forgets it and its older versions, then looks whether anything still finds them. No backup brings it back."""
         return await owner().forget(memory_id, also_source=also_source)
 

@@ -113,6 +113,14 @@ class MemoryEdit(BaseModel):
         return MemoryChanges(**values)
 
 
+class WouldForget(BaseModel):
+    """What would go; nothing has gone."""
+
+    memories: list[MemoryInfo] = Field(description="it and its older versions")
+    blanked_turns: int = Field(description="exchanges whose words would be gone")
+    said: list[Said] = Field(description="those words")
+
+
 class ForgottenInfo(BaseModel):
     forgotten: list[str] = Field(description="ids, older versions among them")
     blanked_turns: int = Field(description="exchanges whose words are gone")

@@ -20,6 +20,7 @@ from starlette.routing import Match, Mount
 from server import errors
 from server.errors import StackChanError
 from server.log_context import error_fields
+from server.next_steps import next_step
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ def problem(error: StackChanError) -> JSONResponse:
         headers["Retry-After"] = "1"
     elif status == 503 and error.retryable:
         headers["Retry-After"] = "2"
-    body = {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.hint}
+    body = {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.next_step}
     return JSONResponse({"error": body}, status_code=status, headers=headers)
 
 
@@ -134,7 +135,7 @@ def install_problem_handlers(app: FastAPI) -> None:
         if allowed:
             status, message, headers = 405, f"{request.method} is not for this path.", {"Allow": ", ".join(allowed)}
         code = {404: "not_found", 405: "method_not_allowed"}.get(status, "http_error")
-        body = {"code": code, "message": message, "retryable": False, "hint": None}
+        body = {"code": code, "message": message, "retryable": False, "hint": next_step(code)}
         return _and_close_unsent(request, JSONResponse({"error": body}, status_code=status, headers=headers))
 
     async def defect(request: Request, error: Exception) -> JSONResponse:

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from server.commands.terminal import printable
-from server.commands.turn_notes import MAX_NUMBER, dropped_reason, notes, number, one_line, summary
+from server.commands.turn_notes import MAX_NUMBER, dropped_reason, notes, number, one_line, place, summary
+from server.next_steps import next_step
 from server.pipeline.trace_facts import read_trace
 
 _FACES = {
@@ -88,9 +89,10 @@ def answer_lines(
         rows.append(("", Text("(interrupted)", style="yellow")))
     error = answer.get("error")
     if isinstance(error, Mapping):
-        again = " Try again." if error.get("retryable") else ""
-        told = f"{one_line(error.get('message'))} [{one_line(error.get('code'))}]{again}"
-        rows.append(("Error", Text(told, style="red")))
+        code = one_line(error.get("code"))
+        rows.append(("Error", Text(f"{one_line(error.get('message'))} [{code}]", style="red")))
+        if step := next_step(code) or ("Try again. / もう一度どうぞ。" if error.get("retryable") else None):
+            rows.append(("", Text(f"{'→' if unicode else '->'} {step}")))
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -152,7 +154,7 @@ def answer_view(
     chart = waterfall(answer, trace)
     if chart is not None:
         parts += [Text(), draw_waterfall(chart, columns=columns, unicode=unicode)]
-    below = [line for line in (summary(answer, trace), *notes(answer, trace)) if line]
+    below = [line for line in (summary(answer, trace), *notes(answer, trace), place(answer)) if line]
     # The width of a terminal decides where a line breaks; below the bars it may.
     parts += [Text(line if unicode else _plain(line), style="dim") for line in below]
     return Group(*parts)

@@ -7,8 +7,8 @@ folder that no server uses. What is in a backup is the matter of `storage/backup
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from server.persona import own_persona
 from server.run_file import hold_data_dir, read_run_file
 
 if TYPE_CHECKING:
+    from server.storage.backup import Manifest
     from server.storage.restoring import Restored
 
 
@@ -51,19 +52,28 @@ def save_backup(target: Path, data_dir: Path | None, terminal: Terminal, *, forc
 
 
 def restore_backup(source: Path, data_dir: Path | None, terminal: Terminal, *, yes: bool, as_json: bool) -> ExitCode:
-    """Put a backup in place of what is there, which is moved aside; `FAILED` when the answer is no."""
+    """Put a backup in place of what is there, which is moved aside; `FAILED` when the answer is no.
+
+    Nobody is asked about a file that cannot be restored. Raises `StorageError`, `UsageFailure`.
+    """
     if not source.is_file():
         raise UsageFailure(f"There is no file {source}.")
     settings = load_settings(data_dir=data_dir)
     _refuse_running(settings)
-    with hold_data_dir(settings.data_dir):
-        terminal.note(f"This puts {source} in place of the memory in {settings.data_dir};")
-        terminal.note("what is there now is moved aside. / 今の記憶は別の場所に移し、バックアップから戻します。")
-        if not agreed(terminal, "Restore it? / 戻しますか", yes=yes):
-            terminal.note("Nothing was changed. / 何も変えていません。")
-            return ExitCode.FAILED
-        with terminal.waiting("Restoring…"):
-            restored = asyncio.run(_restore(source, settings))
+    with hold_data_dir(settings.data_dir), ExitStack() as waiting:
+        waiting.enter_context(terminal.waiting("Checking the backup…"))
+
+        def asked(backup: Manifest) -> bool:
+            waiting.close()
+            terminal.note(f"A whole backup of {_local(backup.made_at)}, made by version {backup.server}.")
+            terminal.note(f"This puts {source} in place of the memory in {settings.data_dir};")
+            terminal.note("what is there now is moved aside. / 今の記憶は別の場所に移し、バックアップから戻します。")
+            return agreed(terminal, "Restore it? / 戻しますか", yes=yes)
+
+        restored = asyncio.run(_restore(source, settings, asked))
+    if restored is None:
+        terminal.note("Nothing was changed. / 何も変えていません。")
+        return ExitCode.FAILED
     if as_json:
         terminal.say_json(_as_json(restored))
     else:
@@ -101,10 +111,10 @@ def _archive(settings: Settings, terminal: Terminal) -> Iterator[Iterator[bytes]
             runner.run(held.aclose())
 
 
-async def _restore(source: Path, settings: Settings) -> Restored:
+async def _restore(source: Path, settings: Settings, asked: Callable[[Manifest], bool]) -> Restored | None:
     from server.storage.restoring import restore
 
-    return await restore(source, settings.data_dir, now=datetime.now(UTC))
+    return await restore(source, settings.data_dir, now=datetime.now(UTC), agreed=asked)
 
 
 def _refuse_running(settings: Settings) -> None:
@@ -128,9 +138,14 @@ def _as_json(restored: Restored) -> dict[str, Any]:
     }
 
 
+def _local(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
 def _show(restored: Restored, terminal: Terminal) -> None:
-    made_at = restored.made_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    terminal.say(f"Restored as of {made_at}: {', '.join(restored.worlds)}. / 戻しました。", style="green")
+    terminal.say(
+        f"Restored as of {_local(restored.made_at)}: {', '.join(restored.worlds)}. / 戻しました。", style="green"
+    )
     if restored.moved_to is not None:
         terminal.say(f"What was there is in {restored.moved_to}; remove it when you do not miss anything.")
     if restored.forgotten_memories or restored.blanked_source_turns:

@@ -1,7 +1,7 @@
 """How long the models of these settings take here: for `stackchan doctor`, bounded to seconds.
 
-Speaks one sentence and looks for speech in it; when asked, also hears it and thinks. Uses the engines through their
-Protocols, as a turn does, one after the other; needs no running server.
+Speaks one sentence and looks for speech in it; when asked, also hears it, thinks, and finds a memory. Uses the engines
+through their Protocols, as a turn does, one after the other; needs no running server.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ import numpy as np
 
 from server.audio.resample import resample
 from server.config import Settings
-from server.engines.base import Engine, LlmDone, LlmMessage, LlmRequest, LlmText, SpeechRequest, TtsEngine
-from server.errors import StackChanError
+from server.engines.base import (
+    EmbeddingEngine,
+    Engine,
+    LlmDone,
+    LlmMessage,
+    LlmRequest,
+    LlmText,
+    SpeechRequest,
+    TtsEngine,
+)
+from server.errors import EmbeddingError, StackChanError
 from server.events import ASR_SAMPLE_RATE_HZ, Pcm16
 from server.persona import Persona
 
@@ -27,6 +36,12 @@ SENTENCES = {
 }
 HEARD_SECONDS = 3.0
 TOKENS = 20
+REMEMBERED = {
+    "ja": ("うちの猫の名前はミケです。", "駅前のパン屋は七時に開きます。", "来月、車を車検に出します。"),
+    "en": ("Our cat is called Mimi.", "The bakery at the station opens at seven.", "The car is inspected next month."),
+}
+ASKED = {"ja": "飼っている猫は何という名前だっけ？", "en": "What was the name of my cat?"}
+"""What is remembered, and what asks for the first of it."""
 _PROMPT = "Tell me a long story about a small robot that lives on a desk and watches the birds outside."
 
 
@@ -45,9 +60,9 @@ class Measure:
 async def measure_engines(
     settings: Settings, persona: Persona, *, full: bool, on_step: Callable[[str], None] = lambda step: None
 ) -> list[Measure]:
-    """Speaking and finding speech; `full`: hearing and thinking too.
+    """Speaking and finding speech; `full`: hearing, thinking and finding a memory too.
 
-    Raises `StackChanError` when an engine cannot be used.
+    Raises `StackChanError` when an engine cannot be used, or does not find what is asked for.
     """
     tts, vad = _build(settings, persona, "tts"), _build(settings, persona, "vad")
     on_step("speaking")
@@ -77,7 +92,26 @@ async def measure_engines(
     llm = _build(settings, persona, "llm")
     async with _started(llm) as llm_start:
         measures += await _think(llm, llm_start)
+    if settings.memory.enabled:
+        on_step("remembering")
+        measures.append(await _remember(_build(settings, persona, "embedding"), persona.languages[0]))
     return measures
+
+
+async def _remember(embedding: EmbeddingEngine, language: str) -> Measure:
+    """Find one of three memories by a question in other words. Raises `EmbeddingError` when another one is nearer."""
+    async with _started(embedding) as start_seconds:
+        memories = await embedding.embed_documents(REMEMBERED[language])
+        began = time.perf_counter()
+        question = await embedding.embed_queries([ASKED[language]])
+        nearest = int(np.argmax(memories @ question[0]))
+        seconds = time.perf_counter() - began
+    if nearest != 0:
+        raise EmbeddingError(
+            f"The embedding model {embedding.fingerprint.model} does not find a memory by its meaning.",
+            hint="Choose another one with embedding.engine, or pull its files again: `stackchan models pull`.",
+        )
+    return Measure("remember", "1 question", seconds, start_seconds, 1)
 
 
 async def _think(llm: Any, start_seconds: float) -> list[Measure]:

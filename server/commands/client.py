@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 
 from server.commands.failures import NoServerError, RefusedError, UsageFailure
 from server.commands.trust import trusting
 from server.errors import StackChanError
+from server.next_steps import next_step
 from server.run_file import RunFile, read_run_file
 
 START_WAIT_SECONDS = 300.0
@@ -126,6 +127,14 @@ class ServerClient:
     def say_audio(self, sound: bytes, content_type: str) -> dict[str, Any]:
         """One turn from a recording, sent as it is: the answer object."""
         return self._turn(sound, content_type)
+
+    def end_session(self, session_id: str) -> None:
+        """End a conversation; the next words begin another. Raises `RefusedError` and as a turn does."""
+        self.call("POST", f"/v1/sessions/{quote(session_id, safe='')}/end")
+
+    def begin_session(self, label: str) -> None:
+        """From now on this device's conversation goes by `label`: a new one begins a new conversation."""
+        self._http.headers["Session-Id"] = label
 
     def trace(self, turn_id: int) -> dict[str, Any] | None:
         """The stage times of a turn; None when the server has none to give."""
@@ -268,15 +277,18 @@ def _refusal(response: httpx2.Response) -> RefusedError:
     error = _json(response).get("error")
     if not isinstance(error, dict) or "code" not in error:
         return _not_ours(response)
-    hint = error.get("hint")
-    if not hint and response.status_code in (401, 403):
-        hint = "Give another token with --token, or in the variable STACKCHAN_TOKEN."
-    if not hint and "Retry-After" in response.headers:
-        hint = f"Try again in {retry_after_seconds(response.headers):.0f} s."
+    code, hint = _one_line(error["code"]), error.get("hint")
+    usual = next_step(code)
+    if not hint or hint == usual:
+        if response.status_code in (401, 403):
+            here = "Give another token with --token, or in the variable STACKCHAN_TOKEN."
+            hint = f"{here} {usual}" if usual else here
+        elif "Retry-After" in response.headers:
+            hint = f"Try again in {retry_after_seconds(response.headers):.0f} s."
     return RefusedError(
-        _one_line(error.get("message") or error["code"]),
+        _one_line(error.get("message") or code),
         status=response.status_code,
-        code=_one_line(error["code"]),
+        code=code,
         hint=_one_line(hint) if hint else None,
         retryable=bool(error.get("retryable")),
         body=_json(response),

@@ -6,7 +6,6 @@ Runs every check on its own, so that one that breaks hides no other, then draws 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -78,8 +77,7 @@ def doctor(
         findings.append(speed.finding)
     diagnosis = Diagnosis(tuple(findings), speed.speed, tuple(next_steps(findings, speed.speed)))
     if as_json:
-        text = json.dumps(diagnosis.as_dict(), ensure_ascii=not speaks_unicode(terminal.out), indent=2)
-        terminal.out.print(text, soft_wrap=True)
+        terminal.say_json(diagnosis.as_dict())
     else:
         _draw(diagnosis, terminal)
     return ExitCode.OK if diagnosis.ok else ExitCode.FAILED
@@ -149,7 +147,7 @@ def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except StackChanError as error:
-        return Finding(name, "fail", error.message, error.hint)
+        return Finding(name, "fail", error.message, error.next_step)
     except Exception as error:  # a broken check must not hide the others
         _log.debug("the check %s failed", name, exc_info=error)
         return Finding(name, "warn", f"could not be checked: {type(error).__name__}: {error}")
@@ -176,7 +174,7 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
         try:
             measures = _measure(settings, full=bench, terminal=terminal)
         except StackChanError as error:
-            finding = Finding("Speed", "fail", f"A model could not be used: {error.message}", error.hint)
+            finding = Finding("Speed", "fail", f"A model could not be used: {error.message}", error.next_step)
         except Exception as error:  # a model library may fail in any way; the diagnosis must still be shown
             _log.debug("measuring failed", exc_info=error)
             finding = Finding("Speed", "fail", f"A model could not be used: {type(error).__name__}: {error}")

@@ -163,7 +163,7 @@ def check_packages(settings: Settings) -> Finding:
     if not problems:
         return Finding("Engines", "ok", ", ".join(names))
     detail = "\n".join(dict.fromkeys(problem.message for problem in problems))
-    return Finding("Engines", "fail", detail, problems[0].hint)
+    return Finding("Engines", "fail", detail, problems[0].next_step)
 
 
 def check_models(settings: Settings) -> Finding:
@@ -200,13 +200,15 @@ def check_endpoint(settings: Settings, *, transport: httpx2.BaseTransport | None
         offered = _listed_models(body) if answer.is_success else None
     except httpx2.HTTPError as error:
         failure = transport_error(error, endpoint)
-        return Finding(name, "fail", failure.message, failure.hint)
+        return Finding(name, "fail", failure.message, failure.next_step)
     if not answer.is_success:
         failure = status_error(answer.status_code, answer.headers, body.decode("utf-8", "replace"), endpoint)
         if answer.status_code in (404, 405) and endpoint.model is not None:
             detail = f"{where}, model {endpoint.model}; it has no list of models to look in"
-            return Finding(name, "warn", detail, f"{failure.hint} Then: {own_command()} doctor --bench   (asks it)")
-        return Finding(name, "warn" if failure.retryable else "fail", failure.message, failure.hint)
+            return Finding(
+                name, "warn", detail, f"{failure.next_step} Then: {own_command()} doctor --bench   (asks it)"
+            )
+        return Finding(name, "warn" if failure.retryable else "fail", failure.message, failure.next_step)
     if offered is None:
         todo = "Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1."
         return Finding(name, "fail", f"{where} answers, but not as a language model.", todo)

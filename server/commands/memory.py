@@ -44,6 +44,7 @@ Meaning = Literal["needed", "wanted", "unused"]
 """The embedding model, where no server runs: loaded or an error, loaded if it is here, or not loaded."""
 _MEMORY_ID = re.compile(MEMORY_ID)
 _LAST_LINE_BYTES = 1000
+_SAID_SHOWN = 20
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -164,7 +165,11 @@ def edit_memory(memory_id: str, edit: Edit, options: MemoryOptions, terminal: Te
         if day is not None:
             changes["occurred_at"] = _in_zone_of(memory.read(memory_id), day).isoformat()
         answer = memory.edit(memory_id, changes)
-    return _tell(answer, options, terminal, show_headline)
+        served = isinstance(memory, RemoteMemory)
+    code = _tell(answer, options, terminal, show_headline)
+    if answer.get("index_state") == "pending":
+        _say_when_meaning_finds(terminal, served=served)
+    return code
 
 
 def forget_memory(
@@ -174,7 +179,8 @@ def forget_memory(
     _check_id(memory_id)
     with open_memory(options, terminal) as memory:
         if not (yes and options.as_json):
-            _show_what_goes(memory.read(memory_id), terminal, keep_words=keep_words)
+            would = memory.would_forget(memory_id, also_source=not keep_words)
+            _show_what_goes(would, terminal, keep_words=keep_words)
         if not agreed(terminal, "Forget this for good? / 忘れますか", yes=yes):
             terminal.note("Nothing was forgotten. / 何も忘れていません。")
             return ExitCode.FAILED
@@ -184,9 +190,8 @@ def forget_memory(
     if options.as_json:
         terminal.say_json(answer)
     else:
-        count, turns = len(answer.get("forgotten") or []), answer.get("blanked_turns") or 0
-        memories, turn = "memory" if count == 1 else "memories", "turn" if turns == 1 else "turns"
-        terminal.say(f"{count} {memories} forgotten, the words of {turns} {turn} blanked. / 忘れました。")
+        memories, turns = _how_much(answer.get("forgotten"), answer)
+        terminal.say(f"{memories} forgotten, the words of {turns} blanked. / 忘れました。")
         if not still_found:
             told = "Nothing finds it any more: looked by id, by names, numbers and words, and for vectors of those ids."
             terminal.say(told, style="green")
@@ -238,9 +243,13 @@ def import_memories(source: Path, options: MemoryOptions, terminal: Terminal) ->
         raise UsageFailure(f"{source}: cannot be read ({error.strerror}).") from error
     with open_memory(options, terminal, makes=True) as memory, terminal.waiting("Importing…"):
         answer = memory.import_lines(lines)
+        served = isinstance(memory, RemoteMemory)
     told = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in answer.items() if isinstance(value, int))
     told = f"Imported from {source}: {told or 'nothing new'}. / 読み込みました。"
-    return _tell(answer, options, terminal, lambda _, where: where.say(told, style="green"))
+    code = _tell(answer, options, terminal, lambda _, where: where.say(told, style="green"))
+    if answer.get("imported"):
+        _say_when_meaning_finds(terminal, served=served)
+    return code
 
 
 def rebuild_index(options: MemoryOptions, terminal: Terminal) -> ExitCode:
@@ -276,17 +285,43 @@ def audit_memories(sample: int, options: MemoryOptions, terminal: Terminal) -> E
     return _tell(answer, options, terminal, show_audit)
 
 
-def _show_what_goes(memory: Mapping[str, Any], terminal: Terminal, *, keep_words: bool) -> None:
-    terminal.note("This will be forgotten / 忘れる内容:", style="bold")
+def _show_what_goes(would: Mapping[str, Any], terminal: Terminal, *, keep_words: bool) -> None:
+    going, said = would.get("memories") or (), would.get("said") or ()
+    memories, turns = _how_much(going, would)
+    terminal.note(f"This will be forgotten / 忘れる内容: {memories}", style="bold")
     on_err = Terminal(out=terminal.err, err=terminal.err)
-    show_headline(memory, on_err)
-    for older in memory.get("older") or ():
-        show_headline(older, on_err)
+    for memory in going:
+        show_headline(memory, on_err)
     if keep_words:
         terminal.note("The words in the log stay, but nothing finds them. / 発言の記録は残ります。")
-    else:
-        terminal.note("With what was said / 元の発言も消えます:", style="bold")
-        show_sources(memory.get("sources") or (), on_err)
+        return
+    terminal.note(f"With the words of {turns} / 元の発言も消えます:", style="bold")
+    show_sources(said[:_SAID_SHOWN], on_err)
+    if len(said) > _SAID_SHOWN:
+        terminal.note(f"  and {len(said) - _SAID_SHOWN} more that were said / ほか{len(said) - _SAID_SHOWN}件の発言")
+
+
+def _how_much(memories: Sequence[Any] | None, answer: Mapping[str, Any]) -> tuple[str, str]:
+    """How many memories and turns, in words; the same before and after."""
+    count, turns = len(memories or ()), answer.get("blanked_turns") or 0
+    return f"{count} {'memory' if count == 1 else 'memories'}", f"{turns} {'turn' if turns == 1 else 'turns'}"
+
+
+def _say_when_meaning_finds(terminal: Terminal, *, served: bool) -> None:
+    """A vector is missing still; words find it at once."""
+    if served:
+        terminal.note(
+            "Words find it now; the server makes its vectors, and then meaning does. / 意味でもまもなく探せます。"
+        )
+        return
+    terminal.note(
+        "Words find it now. By meaning it is found once its vectors are made: by the next `stackchan serve`, or now by "
+        f"{own_command()} memory rebuild"
+    )
+    terminal.note(
+        "言葉ではもう探せます。意味で探せるのは、次にサーバーを起動したあとか、"
+        f"{own_command()} memory rebuild のあとです。"
+    )
 
 
 def _exported(tail: bytes) -> int:

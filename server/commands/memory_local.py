@@ -90,6 +90,9 @@ class LocalMemory:
             values["occurred_at"] = datetime.fromisoformat(values["occurred_at"])
         return self._run(self._parts.owner.edit(memory_id, MemoryChanges(**values)))
 
+    def would_forget(self, memory_id: str, *, also_source: bool) -> Answer:
+        return self._run(self._parts.owner.would_forget(memory_id, also_source=also_source))
+
     def forget(self, memory_id: str, *, also_source: bool) -> Answer:
         """As the server does; the file is scrubbed at once, since no worker follows."""
 

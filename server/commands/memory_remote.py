@@ -55,9 +55,12 @@ class RemoteMemory:
     def edit(self, memory_id: str, changes: Mapping[str, Any]) -> Answer:
         return self._client.call("PATCH", _path(memory_id), body=json.dumps(changes).encode())
 
+    def would_forget(self, memory_id: str, *, also_source: bool) -> Answer:
+        """What `forget` would take; changes nothing."""
+        return self._client.call("GET", f"{_path(memory_id)}/forgetting", params=_forgetting(also_source))
+
     def forget(self, memory_id: str, *, also_source: bool) -> Answer:
-        wanted = {"also_source": "true" if also_source else "false"}
-        return self._client.call("DELETE", _path(memory_id), params=wanted)
+        return self._client.call("DELETE", _path(memory_id), params=_forgetting(also_source))
 
     def export(self) -> AbstractContextManager[Iterator[bytes]]:
         """JSON Lines, piece by piece."""
@@ -96,6 +99,10 @@ class RemoteMemory:
 
 def _path(memory_id: str) -> str:
     return f"/v1/memories/{quote(memory_id, safe='')}"
+
+
+def _forgetting(also_source: bool) -> dict[str, str | int]:
+    return {"also_source": "true" if also_source else "false"}
 
 
 def _told(error: object) -> StackChanError:

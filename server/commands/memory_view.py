@@ -28,7 +28,7 @@ def show_status(status: Answer, terminal: Terminal) -> None:
     """Every figure, then what needs a hand."""
     memories, index = mapping(status.get("memories")), mapping(status.get("index"))
     problem = mapping(index.get("problem"))
-    parked = [mapping(job) for job in _list(status.get("parked"))]
+    parked = [mapping(job) for job in _list(status.get("parked"))][:_PARKED_SHOWN]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -44,8 +44,10 @@ def show_status(status: Answer, terminal: Terminal) -> None:
     ):
         table.add_row(label, Text(value))
     terminal.out.print(table)
-    for job in parked[:_PARKED_SHOWN]:
+    for job in parked:
         terminal.say(f"  parked: {_line(job.get('kind'))} of {_line(job.get('subject'))}: {_line(job.get('code'))}")
+    if parked and isinstance(count := status.get("parked_count"), int) and (more := count - len(parked)) > 0:
+        terminal.say(f"  and {more:,} more / ほか{more:,}件")
     if parked:
         terminal.say(f"→ Put the reason right, then / 原因を直してから: {own_command()} memory retry", style="yellow")
     for told in (problem.get("message"), problem.get("hint"), _recommendation(memories, index)):

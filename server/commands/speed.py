@@ -29,11 +29,18 @@ class TurnRecipe:
     token_gigabytes: float = 0.35
     """Memory read for one token written."""
     clause_speech_seconds: float = 0.1
+    call_tokens: int = 24
+    """Tokens written to search memory, before the answer."""
+    search_seconds: float = 0.03
+    found_tokens: int = 90
+    """Prompt tokens of that call and of what it found, as a small model is shown them."""
 
 
 RECIPE = TurnRecipe()
 GOOD_SECONDS = 3.0
 SLOW_SECONDS = 7.0
+LOOKING_UP_SECONDS = 3.0
+"""How much longer an answer out of memory may take: the robot says meanwhile that it is thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +65,16 @@ LARGER_MODEL_COST = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Figures and their meaning. `first_sound_seconds`: from the end of 3 s of speech to the robot's first sound."""
+    """Figures and their meaning. `first_sound_seconds`: from the end of 3 s of speech to the robot's first sound;
+    `looked_up_seconds`: the same when it searches its memory before it answers."""
 
     gflops: float
     gigabytes_per_second: float
     hear_seconds: float
     think_seconds: float
     speak_seconds: float
+    look_up_seconds: float
+    """What a search of memory adds: writing the call, searching, reading what was found."""
     measured: bool
     """True: from the real models; False: estimated from the arithmetic."""
     measures: tuple[Measure, ...]
@@ -74,19 +84,25 @@ class Speed:
         return self.hear_seconds + self.think_seconds + self.speak_seconds
 
     @property
+    def looked_up_seconds(self) -> float:
+        return self.first_sound_seconds + self.look_up_seconds
+
+    @property
     def meaning(self) -> str:
         """One sentence for the owner."""
         how = "measured" if self.measured else "estimated"
+        slowest = max(self.first_sound_seconds, self.looked_up_seconds - LOOKING_UP_SECONDS)
         verdict = (
-            "a good conversation"
-            if self.first_sound_seconds < GOOD_SECONDS
+            "fast enough for a good conversation"
+            if slowest < GOOD_SECONDS
             else "slow, but usable"
-            if self.first_sound_seconds < SLOW_SECONDS
+            if slowest < SLOW_SECONDS
             else "too slow for fun: more cores, or the models on another machine, would help"
         )
         return (
             f"3 s of speech: the robot starts to answer after about {self.first_sound_seconds:.1f} s ({how}: hear "
-            f"{self.hear_seconds:.1f}, think {self.think_seconds:.1f}, speak {self.speak_seconds:.1f}): {verdict}. "
+            f"{self.hear_seconds:.1f}, think {self.think_seconds:.1f}, speak {self.speak_seconds:.1f}), after about "
+            f"{self.looked_up_seconds:.1f} s when it looks into its memory first: {verdict}. "
             f"{self.gflops:.0f} GFLOPS, memory {self.gigabytes_per_second:.0f} GB/s."
         )
 
@@ -104,6 +120,8 @@ def judge_speed(arithmetic: ArithmeticSpeed, measures: Sequence[Measure], recipe
         write_seconds_per_token = took["write"].seconds / max(1, took["write"].units)
     think = recipe.prompt_tokens * prompt_seconds_per_token + recipe.clause_tokens * write_seconds_per_token
     # A first clause is about a third of the sentence spoken for the measure.
+    search = took["remember"].seconds if "remember" in took else recipe.search_seconds
+    look_up = recipe.call_tokens * write_seconds_per_token + search + recipe.found_tokens * prompt_seconds_per_token
     speak = took["speak"].seconds / 3 if "speak" in took else recipe.clause_speech_seconds
     return Speed(
         gflops=arithmetic.gflops,
@@ -111,6 +129,7 @@ def judge_speed(arithmetic: ArithmeticSpeed, measures: Sequence[Measure], recipe
         hear_seconds=hear,
         think_seconds=think,
         speak_seconds=speak,
+        look_up_seconds=look_up,
         measured=measured,
         measures=tuple(measures),
     )

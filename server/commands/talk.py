@@ -7,6 +7,7 @@ decided here; HTTP is `client.py`, drawing `answer_view.py`, devices `sound.py`.
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from server.commands.client import ServerClient, Target, find_target
 from server.commands.failures import ExitCode, RefusedError, SoundError, UsageFailure
 from server.commands.spoken_input import FileInput, LiveInput, StdinInput, TextInput, decide_input
 from server.commands.terminal import Terminal, printable, show_error, speaks_unicode
+from server.commands.turn_notes import one_line
 from server.errors import StackChanError
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _MAX_STDIN_CHARACTERS = 1_000_000
 """No server takes as much text; standard input may be endless."""
+_NEW = "/new"
+"""Typed instead of words."""
 _FORMAT_BY_SUFFIX = {".wav": "wav", ".pcm": "pcm", ".raw": "pcm", ".ogg": "opus", ".opus": "opus"}
 
 
@@ -80,6 +84,8 @@ class Conversation:
         self._portaudio = portaudio
         self._probe = None if portaudio is not None else self._start_probe()
         self._found: sound.SoundDevices | None = None
+        self._session_id: str | None = None
+        """Of the conversation that goes on; None before its first answer."""
 
     def close(self) -> None:
         """Let go of what looked for devices."""
@@ -111,11 +117,16 @@ class Conversation:
             reason = f" ({devices.problem})" if devices.problem else ""
             self._terminal.note(f"No microphone{reason}: type what you want to say. End with Ctrl-D.")
             self._terminal.note("マイクがないので、文字を入力してください。終わりは Ctrl-D です。")
+        self._terminal.note(
+            f"{_NEW} ends this conversation and begins another. / {_NEW} で会話を終えて新しく始めます。"
+        )
         code = ExitCode.OK
         recorder = Recorder(self._terminal, self._portaudio, keyboard)
         for line in recorder.lines("you> " if not can_record else "you (Enter: speak)> "):
             try:
-                if line.strip():
+                if line.strip() == _NEW:
+                    self._begin_anew()
+                elif line.strip():
                     code = self.turn_from_text(line.strip())
                 elif can_record:
                     code = self.turn_from_audio(recorder.record(), "audio/wav")
@@ -123,6 +134,18 @@ class Conversation:
                 show_error(self._terminal, error)
                 code = ExitCode.REFUSED if isinstance(error, RefusedError) else ExitCode.FAILED
         return code
+
+    def _begin_anew(self) -> None:
+        """End the conversation so far: what was said in it is taken in for memory now."""
+        ended, self._session_id = self._session_id, None
+        if ended is not None:
+            self._client.end_session(ended)
+            told = f"Ended session {ended}; your next words begin another. / 会話を終えました。次から新しい会話です。"
+        else:
+            # An earlier `talk` may have left one open, whose id is not known here.
+            self._client.begin_session(f"talk-{secrets.token_hex(8)}")
+            told = "Your next words begin a new conversation. / 次の言葉から新しい会話です。"
+        self._terminal.note(told)
 
     def _refusals_as_json(self, turn: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
@@ -133,6 +156,7 @@ class Conversation:
             raise
 
     def _present(self, answer: dict[str, Any]) -> ExitCode:
+        self._session_id = one_line(answer.get("session_id")) or None
         failed = answer.get("outcome") == "failed" or answer.get("status") == "failed"
         if self._options.as_json:
             self._terminal.say_json(answer)

@@ -95,8 +95,8 @@ def show_error(terminal: Terminal, error: StackChanError) -> None:
         (f"{cross} ", "bold red"), (printable(error.message), "red"), (f"  [{printable_line(error.code)}]", "dim")
     )
     terminal.err.print(text, soft_wrap=True)
-    if error.hint:
-        terminal.err.print(Text(f"{arrow} {printable(error.hint)}"), soft_wrap=True)
+    if error.next_step:
+        terminal.err.print(Text(f"{arrow} {printable(error.next_step)}"), soft_wrap=True)
 
 
 def speaks_unicode(console: Console) -> bool:

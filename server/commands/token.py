@@ -6,7 +6,6 @@ Tokens are looked up with every request, so changing the database is enough. Kno
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +35,10 @@ def reset_token(data_dir: Path | None, terminal: Terminal, *, as_json: bool) -> 
             token = asyncio.run(_reset_held(settings))
     else:
         token = _reset_running(settings, run, terminal)
-    terminal.say(json.dumps({"token": token}) if as_json else token, style="" if as_json else "bold cyan")
+    if as_json:
+        terminal.say_json({"token": token})
+    else:
+        terminal.say(token, style="bold cyan")
     terminal.note("Shown only this once; the old one is void. Give it to the page and the robot.")
     terminal.note("表示は今回だけです。前のトークンはもう使えません。ページとロボットに設定してください。")
     return ExitCode.OK

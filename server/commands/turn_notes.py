@@ -66,6 +66,13 @@ def notes(answer: Mapping[str, Any], trace: Mapping[str, Any] | None) -> list[st
     return told
 
 
+def place(answer: Mapping[str, Any]) -> str:
+    """Which turn of which conversation it was, as the log and `POST /v1/sessions/{session_id}/end` name them."""
+    turn_id, session_id = count(answer.get("turn_id")), one_line(answer.get("session_id"))
+    known = ((f"turn {turn_id}", turn_id), (f"session {session_id}", session_id))
+    return " · ".join(told for told, there in known if there)
+
+
 def dropped_reason(trace: Mapping[str, Any] | None) -> str:
     """Why what was heard was not taken for words; empty when nothing was dropped."""
     reason = one_line(read_trace(trace or {}).asr_dropped)

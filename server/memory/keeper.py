@@ -115,6 +115,12 @@ class Keeper:
         async with self._one_at_a_time, self._databases.world() as db:
             return await memories.update_memory(db, memory_id, changes, now=self._clock())
 
+    async def would_forget(self, memory_ids: Sequence[str], *, also_source: bool = True) -> Forgetting:
+        """What `forget` would reach now; changes nothing. Raises as it does."""
+        async with self._databases.world(write=False) as db:
+            reached, _ = await _reach(db, memory_ids, also_source)
+        return reached
+
     async def forget(
         self, memory_ids: Sequence[str], *, also_source: bool = True, also_turn_ids: Iterable[int] = ()
     ) -> Forgotten:
@@ -124,17 +130,9 @@ class Keeper:
         exchanges to blank besides. What is left in the files' unused bytes goes with the `scrub` job. Raises
         `NotFoundError` when none is there.
         """
-        also_turn_ids = tuple(also_turn_ids)
         async with self._one_at_a_time:
             async with self._databases.world(write=False) as db:
-                reach = partial(forgetting.reach, db, memory_ids, also_source=also_source, also_turn_ids=also_turn_ids)
-                reached = await reach()
-                before = await memories.get_many(db, reached.memory_ids)
-                later = await forgetting.said_after(db, reached.memory_ids)
-                retold = [number for number, text in later if any(retells(memory, text) for memory in before)]
-                reached = await reach(retold=retold, keeps=partial(says_nothing_of, before))
-            if not reached.memory_ids and not also_turn_ids:
-                raise NotFoundError("There is no such memory.", hint="Search for it first.")
+                reached, before = await _reach(db, memory_ids, also_source, tuple(also_turn_ids))
             async with self._databases.server() as server_db:
                 await tombstones.add(server_db, reached, now=self._clock())
             async with self._databases.world() as db:
@@ -227,6 +225,21 @@ class Keeper:
         if found:
             _log.error("%d things were forgotten and are still found", len(found))
         return tuple(sorted(found))
+
+
+async def _reach(
+    db: Db, memory_ids: Sequence[str], also_source: bool, also_turn_ids: Sequence[int] = ()
+) -> tuple[Forgetting, list[Memory]]:
+    """What is to be forgotten, and the memories among it as they are now. Raises `NotFoundError`."""
+    reach = partial(forgetting.reach, db, memory_ids, also_source=also_source, also_turn_ids=also_turn_ids)
+    reached = await reach()
+    before = await memories.get_many(db, reached.memory_ids)
+    later = await forgetting.said_after(db, reached.memory_ids)
+    retold = [number for number, text in later if any(retells(memory, text) for memory in before)]
+    reached = await reach(retold=retold, keeps=partial(says_nothing_of, before))
+    if not reached.memory_ids and not also_turn_ids:
+        raise NotFoundError("There is no such memory.", code="memory_not_found", hint="Search for it first.")
+    return reached, before
 
 
 async def _told_elsewhere(db: Db, memory: Memory, wanted: MemoryFilter, readable: SourceFilter) -> set[str]:

@@ -34,12 +34,9 @@ from server.storage.types import FIRST_DAY, LAST_DAY, clean_text, is_possible_da
 from server.storage.words import entity_key
 
 WantedStatus = Literal["active", "superseded", "forgotten", "all"]
-PAGE_LIMIT = 200
-"""Memories in a page of a list; a ranked search gives at most `CANDIDATES_LIMIT`."""
 TOPIC_LIMIT, SUMMARY_LIMIT, ENTITY_LIMIT, ENTITIES_LIMIT = 200, 4_000, 200, 50
 """Characters of a topic, a summary and a name, and how many names, written by hand."""
 _PARKED_SHOWN = 100
-_READERS_LIMIT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +179,27 @@ class MemoryOwner:
         self.wake()
         return await self.show(memory_id)
 
+    async def would_forget(self, memory_id: str, *, also_source: bool = True) -> Answer:
+        """What `forget` would take now, changing nothing: the memories, and what was said that would be blanked.
+
+        `blanked_turns`: as `forget` will tell it. Raises `NotFoundError`.
+        """
+        reached = await self.keeper.would_forget([memory_id], also_source=also_source)
+        async with self.databases.world(write=False) as db:
+            going = await memories.get_many(db, reached.memory_ids)
+            said = await memory_browse.exact_words(db, reached.blanked_source_turn_ids)
+        return {
+            "memories": [memory_json(memory) for memory in going],
+            "blanked_turns": len(reached.turn_ids),
+            "said": [said_json(turn) for turn in said if turn.text],
+        }
+
     async def forget(self, memory_id: str, *, also_source: bool = True) -> Answer:
         """Forget it with its older versions, for good. `blanked_turns`: exchanges whose words are gone.
 
         Asked again it says the same, nothing found. Raises `NotFoundError`.
         """
-        try:
-            forgotten = await self.keeper.forget([memory_id], also_source=also_source)
-        except NotFoundError:
-            raise _missing() from None
+        forgotten = await self.keeper.forget([memory_id], also_source=also_source)
         self.wake()
         return {
             "forgotten": list(forgotten.reached.memory_ids),
@@ -229,7 +238,7 @@ class MemoryOwner:
         found: dict[str, Candidate] = {}
         said: dict[int, SourceTurn] = {}
         results: list[SearchResult] = []
-        for reader in everybody[:_READERS_LIMIT]:
+        for reader in everybody:
             asked = replace(query, persona=reader.persona_id, speaker=reader.speaker_id)
             result = await self._recall.search(asked)
             results.append(result)
@@ -287,9 +296,8 @@ def _statuses(wanted: WantedStatus) -> tuple[MemoryStatus, ...]:
 
 
 def _check(wanted: Wanted) -> None:
-    most = PAGE_LIMIT if wanted.query is None else CANDIDATES_LIMIT
-    if not 1 <= wanted.limit <= most:
-        raise _refused(f"limit must be 1 to {most}")
+    if not 1 <= wanted.limit <= CANDIDATES_LIMIT:
+        raise _refused(f"limit must be 1 to {CANDIDATES_LIMIT}")
     for name, day in (("date_from", wanted.date_from), ("date_to", wanted.date_to)):
         if day is not None and not is_possible_day(day):
             raise _refused(f"{name} must lie from {FIRST_DAY} to {LAST_DAY}")

@@ -75,4 +75,4 @@ class Rebuilding:
 
 def told(error: StackChanError) -> dict[str, Any]:
     """An error as every answer tells it."""
-    return {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.hint}
+    return {"code": error.code, "message": error.message, "retryable": error.retryable, "hint": error.next_step}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from typing import Annotated, Any, BinaryIO, Literal, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -42,7 +42,7 @@ def _zone(name: str) -> str:
         raise ValueError("this is no time zone of a place")
     try:
         ZoneInfo(name)
-    except Exception:  # a name from outside may fail in the time zone library in any way
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError("no time zone of this name is known here") from None
     return name
 

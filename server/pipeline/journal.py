@@ -6,6 +6,7 @@ Every method returns only when its words are on the disk. Decides which session 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from typing import Any
 
 from server.config_sections import SessionSettings
 from server.context.session_turns import STEP_TURNS, Exchange, SessionTurns
-from server.errors import AuthError, StackChanError
+from server.errors import AuthError, StackChanError, StorageError
 from server.events import TurnStatus
 from server.persona import Persona
 from server.pipeline.request import Heard, OpenTurn, TurnError, TurnRequest, TurnResult
@@ -24,6 +25,7 @@ from server.storage.records import Device, Session, Turn
 from server.storage.turns import RobotWords
 
 _SEEN_TO = timedelta(minutes=1)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,14 @@ class TurnJournal:
     async def next_turn_id(self) -> int:
         """A number that no turn has had."""
         return await self._turn_ids.next_id()
+
+    async def close(self) -> None:
+        """At the end, once nothing takes a number any more: those that were set aside are the next start's."""
+        for ids in (self._turn_ids, self._source_turn_ids):
+            try:
+                await ids.give_back()
+            except StorageError as error:  # they are skipped, as after a kill
+                _log.warning("numbers that were not used could not be given back: %s", error.code)
 
     async def begin(self, turn_id: int, request: TurnRequest, now: datetime, *, status: TurnStatus) -> OpenTurn:
         """Store a new `queued` or `running` turn, with its device, channel and session; make what is new.

@@ -79,19 +79,6 @@ class Archive:
         while piece := await asyncio.to_thread(next, pieces, b""):
             yield piece
 
-    def write(self, target: Path) -> None:
-        """As `write_archive`, without the errors' meaning. Blocks."""
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        try:
-            with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                for piece in self._pieces():
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
-
     def _pieces(self) -> Iterator[bytes]:
         yield self._header(MANIFEST, len(self._manifest)) + _padded(self._manifest)
         for entry, path in self._files:
@@ -124,12 +111,6 @@ async def make_archive(
         yield await in_thread(lambda: _copy(data_dir, folder, persona_path, server_version, now))
     finally:
         await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
-
-
-async def write_archive(archive: Archive, target: Path) -> None:
-    """The backup as a file, readable by its owner only; whole or not at all. Raises `StorageError`."""
-    with disk_errors(target):
-        await in_thread(lambda: archive.write(target))
 
 
 def clear_leftovers(data_dir: Path) -> None:

@@ -93,11 +93,9 @@ class Database:
             async with AsyncSession(engine, expire_on_commit=False) as db:
                 yield db
                 await _finish(db)
-        except Exception as error:
-            if sqlite.is_database_error(error):
-                # Devices read this: the file by its name, not where it lies.
-                raise sqlite.storage_error(error, Path(self.path.name)) from error
-            raise
+        except sqlite.DATABASE_ERRORS as error:
+            # Devices read this: the file by its name, not where it lies.
+            raise sqlite.storage_error(error, Path(self.path.name)) from error
 
 
 class Databases:

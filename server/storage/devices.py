@@ -35,11 +35,5 @@ async def get_device(db: AsyncSession, device_id: str) -> Device | None:
     return None if row is None else record(Device, row)
 
 
-async def list_devices(db: AsyncSession) -> list[Device]:
-    """All devices, in the order they came, revoked ones too."""
-    rows = await db.exec(select(DeviceRow).order_by(col(DeviceRow.created_at), col(DeviceRow.device_id)))
-    return [record(Device, row) for row in rows]
-
-
 async def _row(db: AsyncSession, device_id: str) -> DeviceRow | None:
     return (await db.exec(_DEVICE, params={"this_device_id": device_id})).one_or_none()

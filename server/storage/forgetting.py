@@ -190,7 +190,7 @@ async def _forget_memories(db: AsyncSession, memory_ids: Sequence[str], now: dt.
         if item_id is None:
             continue
         await word_index.unindex_memory(db, item_id)
-        await _delete(db, delete(RecallEntityRow).where(col(RecallEntityRow.memory_id) == memory_id))
+        await _change(db, delete(RecallEntityRow).where(col(RecallEntityRow.memory_id) == memory_id))
         await jobs.cancel(db, ["index"], memory_id)
         await jobs.enqueue(db, "unindex", memory_id, now=now)
 
@@ -203,7 +203,7 @@ async def _blank(db: AsyncSession, reached: Forgetting) -> None:
     users = await _worded_turns(db, reached.turn_ids, "user")
     robots = await _worded_turns(db, reached.turn_ids, "robot")
     for page in in_pages(reached.turn_ids):
-        await _delete(db, delete(TurnTraceRow).where(col(TurnTraceRow.turn_id).in_(page)))
+        await _change(db, delete(TurnTraceRow).where(col(TurnTraceRow.turn_id).in_(page)))
         said = update(turn).where(col(turn.turn_id).in_(page))
         await _change(db, said.values(memory=None, error_message=None, request_digest=None))
         heard = said.where(col(turn.transcript).is_not(None), col(turn.turn_id).not_in(users))
@@ -369,8 +369,4 @@ async def _needed_by_others(db: AsyncSession, source_turn_ids: Sequence[int], fo
 
 
 async def _change(db: AsyncSession, statement: Any) -> None:
-    await db.exec(statement.execution_options(synchronize_session=False))
-
-
-async def _delete(db: AsyncSession, statement: Any) -> None:
     await db.exec(statement.execution_options(synchronize_session=False))

@@ -1,7 +1,8 @@
 """Integer ids that are never given out twice, not after a crash and not by two processes.
 
-A counter in `server.sqlite` says which ids are free; a process reserves a block, committed before its first use, and a
-block that dies with the process is simply skipped. Knows no table that uses the ids.
+A counter in `server.sqlite` says which ids are free; a process reserves a block, committed before its first use.
+One that is stopped gives back what it has not used; of one that dies the block is skipped. Knows no table that uses
+the ids.
 """
 
 from __future__ import annotations
@@ -78,3 +79,21 @@ class IdAllocator:
                 self._block = iter(block)
                 free = next(self._block)
             return free
+
+    async def give_back(self) -> None:
+        """At the end: what is left of the block goes back, so that the next start counts on. Raises `StorageError`.
+
+        Only while nobody has taken the next block; else these numbers are skipped, as after a kill.
+        """
+        async with self._lock:
+            left, self._block = list(self._block), iter(range(0))
+            if not left:
+                return
+            unused = (
+                update(IdCounterRow)
+                .where(col(IdCounterRow.name) == self._name, col(IdCounterRow.next_id) == left[-1] + 1)
+                .values(next_id=left[0])
+                .execution_options(synchronize_session=False)
+            )
+            async with self._server() as db:
+                await db.exec(unused)

@@ -78,6 +78,13 @@ async def enqueue(
     await db.exec(again)
 
 
+async def enqueue_all(db: AsyncSession, kind: JobKind, subjects: Iterable[str], *, now: dt.datetime) -> None:
+    """Ask for work on many at once; for what is asked already nothing changes."""
+    asked = {"kind": kind, "state": "queued", "requests": 1, "attempts": 0, "not_before": now, "created_at": now}
+    if rows := [asked | {"subject": subject} for subject in subjects]:
+        await db.exec(upsert(JobRow).on_conflict_do_nothing(), params=rows)
+
+
 async def lease(
     db: AsyncSession, *, owner: str, now: dt.datetime, lease_seconds: float, kinds: Sequence[JobKind] | None = None
 ) -> Job | None:

@@ -15,12 +15,12 @@ from sqlalchemy import func, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from server.storage import tombstones
+from server.storage import jobs, tombstones
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, raise_counters, reserve_ids
 from server.storage.memories import in_pages
 from server.storage.memory_import_records import ForgottenHere, Imported, ImportedChannel, ImportedMemory, Numbers
 from server.storage.memory_import_turns import TurnsOfPage, add_rows, change, index_words
-from server.storage.recall_tables import JobRow, RecallEntityRow, RecallItemRow, RecallSourceRow, RecallSpeakerRow
+from server.storage.recall_tables import RecallEntityRow, RecallItemRow, RecallSourceRow, RecallSpeakerRow
 from server.storage.server_tables import IdCounterRow
 from server.storage.session_tables import ChannelKind, ChannelRow, Visibility
 from server.storage.word_index import memory_body
@@ -85,7 +85,7 @@ class MemoryImport:
         await written.write(exchanges)
         self.done.turns += written.count
         first = ((await db.exec(select(func.max(col(RecallItemRow.item_id))))).one() or 0) + 1
-        items, words, entities, speakers, sources, jobs = [], [], [], [], [], []
+        items, words, entities, speakers, sources = [], [], [], [], []
         for number, memory in enumerate(fresh, start=first):
             item = _item(memory, number)
             items.append(item)
@@ -95,12 +95,11 @@ class MemoryImport:
             speakers += [own | {"speaker_id": speaker} for speaker in item["speakers"]]
             turns = {written.sources[one.source_turn_id] for turn in memory.turns for one in turn.said}
             sources += [own | {"source_turn_id": number} for number in sorted(turns)]
-            jobs.append(_index_job(memory.memory_id, self._now))
         await add_rows(db, RecallItemRow, items)
         await add_rows(db, RecallEntityRow, entities)
         await add_rows(db, RecallSpeakerRow, speakers)
         await add_rows(db, RecallSourceRow, sources)
-        await add_rows(db, JobRow, jobs)
+        await jobs.enqueue_all(db, "index", [memory.memory_id for memory in fresh], now=self._now)
         await index_words(db, "recall_words", words)
 
     async def _new_ones(
@@ -158,11 +157,6 @@ def _item(memory: ImportedMemory, number: int) -> dict[str, Any]:
         "revision": 1,
         "attempts": 0,
     }
-
-
-def _index_job(memory_id: str, now: dt.datetime) -> dict[str, Any]:
-    asked = {"kind": "index", "subject": memory_id, "state": "queued", "requests": 1, "attempts": 0}
-    return asked | {"not_before": now, "created_at": now}
 
 
 async def _take(server_db: AsyncSession, name: str, wanted: Collection[int]) -> dict[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from server.events import TurnOutcome
 from server.storage.recall_tables import (
@@ -101,8 +101,7 @@ class MemoryFilter:
     said_by: str | None = None
     """Only what this speaker said."""
     entity_keys: tuple[str, ...] = ()
-    """Keys as `words.entity_key` makes them."""
-    entity_match: Literal["any", "all"] = "any"
+    """Keys as `words.entity_key` makes them; at least one of them is in it."""
     memory_type: MemoryType | None = None
     occurred_from: dt.datetime | None = None
     occurred_before: dt.datetime | None = None

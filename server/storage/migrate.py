@@ -39,10 +39,8 @@ async def upgrade(path: Path, tree: Tree, revision: str = "head") -> None:
     try:
         async with engine.begin() as connection:
             await connection.run_sync(_upgrade, path, tree, revision)
-    except Exception as error:
-        if sqlite.is_database_error(error):
-            raise sqlite.storage_error(error, path) from error
-        raise
+    except sqlite.DATABASE_ERRORS as error:
+        raise sqlite.storage_error(error, path) from error
     finally:
         await engine.dispose()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, false, func, or_, select
+from sqlalchemy import ColumnElement, and_, false, or_, select
 from sqlalchemy.orm import aliased
 from sqlmodel import col
 
@@ -48,8 +48,6 @@ def memory_conditions(wanted: MemoryFilter, *, begin_here: bool = True) -> Colum
         conditions.append(not_by_index(col(item.channel_id)) == wanted.channel_id)
     if keys:
         named = select(col(RecallEntityRow.memory_id)).where(col(RecallEntityRow.entity_key).in_(keys))
-        if wanted.entity_match == "all":
-            named = named.group_by(col(RecallEntityRow.memory_id)).having(func.count() == len(keys))
         conditions.append(memory_id.in_(named))
     return and_(*conditions)
 

@@ -1,6 +1,6 @@
 """Everything the server keeps, in one list: a test fails when a table or folder exists that is not in it.
 
-Snapshots, restores and exports walk this list, so that nothing new can be left behind. Plain data.
+Whoever adds one decides there whether a backup holds it. Plain data.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,11 @@ from pathlib import Path
 from sqlalchemy import update
 from sqlmodel import col, select
 
-from server.storage import forgetting, memory_lookup, sqlite, tombstones
+from server.storage import forgetting, jobs, memory_lookup, sqlite, tombstones
 from server.storage.backup import (
     PARTIAL,
     PERSONA,
+    Manifest,
     clear_leftovers,
     copy_database,
     disk_errors,
@@ -35,7 +36,7 @@ from server.storage.backup_reading import damaged_backup, unpack
 from server.storage.database import SERVER_DATABASE, SESSION_DATABASE, WORLDS, Database, Db
 from server.storage.ids import raise_counters
 from server.storage.memory_records import Forgetting, Tombstone
-from server.storage.recall_tables import WORD_TABLES, JobRow, RecallItemRow
+from server.storage.recall_tables import WORD_TABLES, RecallItemRow
 from server.storage.server_tables import DeviceRow, HouseRow, IdCounterRow, SpeakerRow
 from server.storage.sqlite import upsert
 from server.storage.swap import PLAN, swap
@@ -57,12 +58,15 @@ class Restored:
     blanked_source_turns: int
 
 
-async def restore(file: Path, data_dir: Path, *, now: dt.datetime) -> Restored:
-    """Put the backup `file` back into `data_dir`.
+async def restore(
+    file: Path, data_dir: Path, *, now: dt.datetime, agreed: Callable[[Manifest], bool] = lambda backup: True
+) -> Restored | None:
+    """Put the backup `file` back into `data_dir`. None: `agreed` said no, and nothing was changed.
 
-    Raises `StorageError` and changes nothing: `backup_foreign` (no backup), `backup_of_another_house`,
-    `backup_damaged`, `storage_newer`, `storage_full`, `storage_failed`. A process that is killed has changed nothing,
-    or all of it once the data folder is opened again.
+    `agreed`: asked once all of the backup was found right, and before anything takes its place. Raises `StorageError`
+    and changes nothing: `backup_foreign` (no backup), `backup_of_another_house`, `backup_damaged`, `storage_newer`,
+    `storage_full`, `storage_failed`. A process that is killed has changed nothing, or all of it once the data folder is
+    opened again.
     """
     with disk_errors(data_dir):
         stage = await in_thread(lambda: _work_folder(data_dir))
@@ -72,6 +76,8 @@ async def restore(file: Path, data_dir: Path, *, now: dt.datetime) -> Restored:
         takes_over = await in_thread(lambda: takes_over_house(stage, data_dir, worlds))
         stones = await _merge_server(stage, data_dir, takes_over=takes_over)
         reached = [await _prepare_world(stage / WORLDS / world, stones, now) for world in worlds]
+        if not agreed(manifest):
+            return None
         with disk_errors(data_dir):
             moved_to = await in_thread(lambda: _put_in_place(stage, data_dir, worlds, now))
     finally:
@@ -178,12 +184,10 @@ async def _queue_vectors(db: Db, now: dt.datetime) -> None:
     missing = update(item).where(col(item.status) != "forgotten")
     missing = missing.values(index_state="pending", attempts=0, error=None)
     await db.exec(missing.execution_options(synchronize_session=False))
-    new = {"kind": "index", "state": "queued", "requests": 1, "attempts": 0, "not_before": now, "created_at": now}
     after = ""
     while page := await memory_lookup.page(db, after=after):
         after = page[-1].memory_id
-        jobs = [new | {"subject": memory.memory_id} for memory in page]
-        await db.exec(upsert(JobRow).on_conflict_do_nothing(), params=jobs)
+        await jobs.enqueue_all(db, "index", [memory.memory_id for memory in page], now=now)
 
 
 def _put_in_place(stage: Path, data_dir: Path, worlds: Sequence[str], now: dt.datetime) -> Path | None:

@@ -27,6 +27,9 @@ BUSY_TIMEOUT_MS = 10_000
 QUICK_CHECK_LIMIT_BYTES = 256 * 1024 * 1024
 """Above this the start does not read the whole file; damage is then found when it is met."""
 
+DATABASE_ERRORS = (DBAPIError, StatementError, sqlite3.Error)
+"""What `storage_error` explains."""
+
 WRITES = "stackchan_writes"
 """Execution option: True begins a transaction that may write."""
 
@@ -171,11 +174,6 @@ def storage_error(error: Exception, path: Path) -> StackChanError:
             hint="Check the disk and the permissions of the data folder.",
         )
     return StorageError(f"{path} refused: {cause}.")
-
-
-def is_database_error(error: BaseException) -> bool:
-    """Is `storage_error` the one to explain it?"""
-    return isinstance(error, DBAPIError | StatementError | sqlite3.Error)
 
 
 def _on_connect(connection: Any, _record: Any, *, foreign_keys: bool) -> None:

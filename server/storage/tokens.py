@@ -47,17 +47,6 @@ async def has_owner_token(db: AsyncSession) -> bool:
     return (await db.exec(wanted.limit(1))).first() is not None
 
 
-async def revoke_token(db: AsyncSession, token_id: str, *, now: dt.datetime) -> bool:
-    """End a token; False when there is none or it had ended."""
-    row = await db.get(TokenRow, token_id)
-    if row is None or row.revoked_at is not None:
-        return False
-    row.revoked_at = now
-    db.add(row)
-    await db.flush()
-    return True
-
-
 async def revoke_owner_tokens(db: AsyncSession, *, now: dt.datetime) -> int:
     """End every owner's token; how many there were. Devices keep theirs."""
     rows = (await db.exec(select(TokenRow).where(TokenRow.kind == "owner", col(TokenRow.revoked_at).is_(None)))).all()

@@ -270,13 +270,6 @@ async def recent_source_turns(db: AsyncSession, session_id: str, limit: int) -> 
     return [record(SourceTurn, row) for row in reversed(rows)]
 
 
-async def source_turns_of(db: AsyncSession, turn_id: int) -> list[SourceTurn]:
-    """Both sides of one turn, in order."""
-    wanted = select(SourceTurnRow).where(SourceTurnRow.turn_id == turn_id)
-    rows = await db.exec(wanted.order_by(col(SourceTurnRow.source_turn_id)))
-    return [record(SourceTurn, row) for row in rows]
-
-
 async def highest_ids(db: AsyncSession) -> dict[str, int]:
     """The highest id in use, by counter name; 0 when there is none."""
     turn = (await db.exec(select(func.max(TurnRow.turn_id)))).one()

@@ -26,6 +26,7 @@ EVERY = (
     ("GET", "/v1/memories/mem_1"),
     ("PATCH", "/v1/memories/mem_1"),
     ("DELETE", "/v1/memories/mem_1"),
+    ("GET", "/v1/memories/mem_1/forgetting"),
     ("GET", "/v1/memory/export"),
     ("POST", "/v1/memory/import"),
     ("POST", "/v1/memory/rebuild"),

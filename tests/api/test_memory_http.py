@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from server.memory.recall import CANDIDATES_LIMIT
 from server.storage import jobs, memory_browse
 from server.storage.restoring import restore
 from tests.api.memory_over_http import CAT, CORRECTED, EVERY, Live, live
 from tests.devices.conftest import code
 from tests.memory.making import MONDAY, WordVectors
-from tests.memory.said_and_noted import files_with
+from tests.memory.said_and_noted import BOUGHT, files_with
 
 pytestmark = pytest.mark.integration
 
@@ -144,8 +145,8 @@ async def test_a_senseless_edit_is_refused_and_changes_nothing(tmp_path: Path) -
 
 SENSELESS_CONDITIONS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"limit": 0}, "body_invalid"),
-    ({"limit": 201}, "body_invalid"),
-    ({"query": "猫", "limit": 51}, "arguments_invalid"),
+    ({"limit": CANDIDATES_LIMIT + 1}, "body_invalid"),
+    ({"query": "猫", "limit": CANDIDATES_LIMIT + 1}, "body_invalid"),
     ({"query": " "}, "arguments_invalid"),
     ({"query": "猫", "after": "mem_1"}, "arguments_invalid"),
     ({"after": "mem_1"}, "after_unknown"),
@@ -162,12 +163,19 @@ async def test_senseless_conditions_are_refused(tmp_path: Path) -> None:
     async with live(tmp_path) as made:
         for params, expected in SENSELESS_CONDITIONS:
             assert code(await made.client.get("/v1/memories", params=params)) == (422, expected), params
+        for params in ({}, {"query": "猫"}):
+            assert (await made.client.get("/v1/memories", params={"limit": CANDIDATES_LIMIT} | params)).is_success
 
 
 async def test_a_forgotten_memory_is_nowhere_any_more(at: Live, tmp_path: Path) -> None:
     before = (await at.client.get("/v1/backup")).content
     exported = (await at.client.get("/v1/memory/export")).content
     new, old = await at.id_of("25,000"), await at.id_of("30,000")
+    would = await at.get(f"/v1/memories/{new}/forgetting")
+    assert [one["memory_id"] for one in would["memories"]] == [new, old]
+    assert (would["blanked_turns"], would["said"][0]["text"]) == (2, BOUGHT)
+    assert (await at.get(f"/v1/memories/{new}/forgetting", also_source="false"))["said"] == []
+    assert code(await at.client.get("/v1/memories/mem_x/forgetting")) == (404, "memory_not_found")
     response = await at.client.delete(f"/v1/memories/{new}")
     assert response.status_code == 200
     assert response.json() == {"forgotten": [new, old], "blanked_turns": 2, "still_found": []}

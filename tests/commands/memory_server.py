@@ -118,8 +118,8 @@ class MemoryServer(LoopbackServer):
     def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
         if found := self.fail.get((method, path)):
             return found[0], {"error": found[1]}
-        if one := re.fullmatch(r"/v1/memories/(mem_[0-9A-Z]{26})", path):
-            return self._one(method, one[1], query, body)
+        if one := re.fullmatch(r"/v1/memories/(mem_[0-9A-Z]{26})(/forgetting)?", path):
+            return self._one("WOULD" if one[2] else method, one[1], query, body)
         match method, path:
             case "GET", "/v1/memory/status":
                 return 200, self.status
@@ -128,7 +128,7 @@ class MemoryServer(LoopbackServer):
             case "GET", "/v1/memory/export":
                 return 200, self.export if self.export is not None else self._export()
             case "POST", "/v1/memory/import":
-                return 200, {"added": body.count(b'{"memory"'), "known": 1, "forgotten": 0}
+                return 200, {"turns": 2, "imported": body.count(b'{"memory"'), "already_there": 1, "forgotten": 0}
             case "POST", "/v1/memory/rebuild":
                 return 202, {"state": "running", "done": 0, "total": 3, "error": None}
             case "GET", "/v1/memory/rebuild":
@@ -148,11 +148,14 @@ class MemoryServer(LoopbackServer):
             return 404, {"error": missing}
         if method == "PATCH":
             found |= json.loads(body)
+        ids = [memory_id, *(one for one, other in self.memories.items() if other["superseded_by"] == memory_id)]
+        turns = 2 if query.get("also_source") == "true" else 0
+        if method == "WOULD":
+            said = [turn for one in ids for turn in self.sources[one]] if turns else []
+            return 200, {"memories": [self.memories[one] for one in ids], "blanked_turns": turns, "said": said}
         if method == "DELETE":
-            ids = [memory_id, *(one for one, other in self.memories.items() if other["superseded_by"] == memory_id)]
             for one in ids:
                 del self.memories[one]
-            turns = 2 if query.get("also_source") == "true" else 0
             return 200, {"forgotten": ids, "blanked_turns": turns, "still_found": self.still_found}
         older = [other for other in self.memories.values() if other["superseded_by"] == memory_id]
         newer = [self.memories[found["superseded_by"]]] if found["superseded_by"] else []

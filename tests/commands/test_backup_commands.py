@@ -186,15 +186,41 @@ def test_restoring_needs_a_yes(cli: Cli, house: Path, tmp_path: Path) -> None:
     done = cli("restore", str(file))
     assert done.code == 2
     assert "--yes" in done.err
+    assert "A whole backup of 20" in done.err
     assert names(house) == before
 
 
-@pytest.mark.parametrize("content", [b"", b"not a tar", b"\0" * 10240, b"manifest.json"])
-def test_a_file_that_is_no_backup_changes_nothing(cli: Cli, house: Path, tmp_path: Path, content: bytes) -> None:
+def test_who_says_no_keeps_what_is_there(
+    cli: Cli, house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "out.tar"
+    assert cli("backup", str(file)).code == 0
+    before = names(house)
+    stdin = type("Typed", (), {"isatty": lambda self: True, "readline": lambda self: "いいえ\n"})()
+    monkeypatch.setattr("server.commands.asking.sys", type("S", (), {"stdin": stdin}))
+    done = cli("restore", str(file))
+    assert (done.code, names(house)) == (1, before)
+    assert "Nothing was changed" in done.err
+
+
+@pytest.mark.parametrize("yes", [["--yes"], []])
+@pytest.mark.parametrize("content", [b"", b"not a tar", b"\0" * 10240, b"manifest.json", b"cut", b"another house"])
+def test_a_file_that_cannot_be_restored_changes_nothing_and_nobody_is_asked(
+    cli: Cli, house: Path, tmp_path: Path, content: bytes, yes: list[str]
+) -> None:
+    file = tmp_path / "out.tar"
+    if content == b"cut":
+        assert cli("backup", str(file)).code == 0
+        content = file.read_bytes()[:-20_000]
+    elif content == b"another house":
+        fill(tmp_path / "theirs")
+        assert cli("backup", str(file), "--data-dir", str(tmp_path / "theirs")).code == 0
+        content = file.read_bytes()
     file.write_bytes(content)
-    done = cli("restore", str(file), "--yes")
+    done = cli("restore", str(file), *yes)
     assert done.code == 1
+    assert "戻しますか" not in done.err
+    assert "not_confirmed" not in done.err
     assert "backup_" in done.err
     assert "Traceback" not in done.err
     assert PC in cli("memory", "search", "富士通").out

@@ -6,10 +6,12 @@ import json
 import os
 import socket
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from server import __version__
@@ -21,10 +23,12 @@ from server.commands.machine import ArithmeticSpeed, measure_arithmetic, memory_
 from server.commands.speed import LARGER_MODEL, SMALL_MODEL, better_model, judge_speed
 from server.config import Settings
 from server.config_sections import MemorySettings
-from server.errors import StackChanError
+from server.errors import EmbeddingError, StackChanError
+from server.events import Samples
 from server.run_file import RunFile, write_run_file
 from tests.commands.conftest import Cli
 from tests.commands.turn_server import TurnServer
+from tests.fakes.engines import FakeEmbedding
 
 pytestmark = pytest.mark.integration
 
@@ -245,6 +249,51 @@ def test_measured_stages_count_more_than_arithmetic() -> None:
     assert speed.hear_seconds == 1.5
     assert speed.think_seconds == pytest.approx(45 * 0.01 + 22 * 0.05)
     assert speed.speak_seconds == pytest.approx(0.1)
+    assert speed.looked_up_seconds == pytest.approx(speed.first_sound_seconds + 24 * 0.05 + 0.03 + 90 * 0.01)
+    with_search = judge_speed(
+        ArithmeticSpeed(gflops=1, gigabytes_per_second=1), [*measures, Measure("remember", "", 2.03, 0.0, 1)]
+    )
+    assert with_search.looked_up_seconds == pytest.approx(speed.looked_up_seconds + 2.0)
+
+
+def test_a_good_conversation_is_one_that_also_answers_out_of_memory() -> None:
+    from server.commands.bench import Measure
+
+    stages = {"speak": 0.3, "hear": 0.5, "read a prompt": 0.5, "write": 0.4}
+    units = {"read a prompt": 50, "write": 20}
+    machine = ArithmeticSpeed(gflops=1, gigabytes_per_second=1)
+    measures = [Measure(stage, "", seconds, 0.0, units.get(stage, 3.0)) for stage, seconds in stages.items()]
+    good = judge_speed(machine, measures)
+    assert "good conversation" in good.meaning
+    slow = judge_speed(machine, [*measures, Measure("remember", "", 6.0, 0.0, 1)])
+    assert slow.first_sound_seconds == good.first_sound_seconds
+    assert "good conversation" not in slow.meaning
+    assert f"{slow.looked_up_seconds:.1f} s when it looks into its memory" in slow.meaning
+
+
+@pytest.mark.parametrize("language", ["ja", "en"])
+async def test_a_model_that_does_not_find_what_is_asked_for_is_no_good(language: str) -> None:
+    from server.commands.bench import ASKED, REMEMBERED, _remember
+
+    class Finds(FakeEmbedding):
+        best = 0
+
+        async def embed_documents(self, texts: Sequence[str]) -> Samples:
+            assert tuple(texts) == REMEMBERED[language]
+            return np.eye(4, dtype=np.float32)[: len(texts)]
+
+        async def embed_queries(self, texts: Sequence[str]) -> Samples:
+            assert list(texts) == [ASKED[language]]
+            return np.eye(4, dtype=np.float32)[self.best : self.best + 1]
+
+    class FindsAnother(Finds):
+        best = 1
+
+    engine = Finds()
+    assert (await _remember(engine, language)).stage == "remember"
+    assert (engine.started, engine.closed) == (1, 1)
+    with pytest.raises(EmbeddingError, match="does not find a memory by its meaning"):
+        await _remember(FindsAnother(), language)
 
 
 def test_the_machine_is_measured_in_bounded_time() -> None:

@@ -13,7 +13,7 @@ from server.commands.failures import ExitCode
 from server.commands.talk import Conversation, TalkOptions
 from server.commands.terminal import Terminal
 from tests.commands.fake_portaudio import FakePortAudio
-from tests.commands.turn_server import TOKEN, Reply, TurnServer, refusal
+from tests.commands.turn_server import ANSWER, TOKEN, Reply, TurnServer, refusal
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +76,41 @@ def test_without_a_microphone_lines_are_typed_and_empty_ones_are_nothing(tmp_pat
 
     assert [turn.json for turn in server.turns] == [{"text": "左を見て"}]
     assert "No microphone" in text(screen.err)
+
+
+@pytest.mark.parametrize("microphone", [None, FakePortAudio(microphone="Mic", heard=ONE_SECOND)])
+def test_a_conversation_is_ended_and_begun_anew(tmp_path: Path, microphone: FakePortAudio | None) -> None:
+    with TurnServer() as server:
+        code, screen = converse(server, FakeKeyboard("one", " /new ", "two", "/new"), microphone, tmp_path)
+
+    assert code == ExitCode.OK
+    assert [turn.json["text"] for turn in server.turns] == ["one", "two"], "it is not said to the robot"
+    assert server.ended == [ANSWER["session_id"]] * 2
+    assert "/new ends this conversation" in text(screen.err)
+    assert f"Ended session {ANSWER['session_id']}" in text(screen.err)
+    assert "会話を終えました" in text(screen.err)
+
+
+def test_begun_anew_before_the_first_word_it_is_not_the_conversation_of_before(tmp_path: Path) -> None:
+    with TurnServer() as server:
+        _, screen = converse(server, FakeKeyboard("/new", "one", "two"), None, tmp_path)
+
+    first, second = (turn.headers.get("Session-Id") for turn in server.turns)
+    assert first is not None
+    assert first.startswith("talk-")
+    assert first == second, "it goes on"
+    assert server.ended == []
+    assert "次の言葉から新しい会話です" in text(screen.err)
+
+
+def test_an_end_that_is_refused_does_not_end_the_conversation(tmp_path: Path) -> None:
+    answer = {**ANSWER, "session_id": "01GONE\x1b[2J/../x"}
+    with TurnServer(Reply(200, answer)) as server:
+        _, screen = converse(server, FakeKeyboard("one", "/new", "two"), None, tmp_path)
+
+    assert len(server.turns) == 2
+    assert "not_found" in text(screen.err)
+    assert "\x1b[2J" not in text(screen.out) + text(screen.err)
 
 
 def test_a_refused_turn_does_not_end_the_conversation(tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def test_export_writes_a_private_file_and_import_takes_it(cli: Cli, server: Memo
     assert json.loads(file.read_bytes().splitlines()[0])["format"] == "stackchan-memory"
     taken = cli("memory", "import", str(file))
     assert taken.code == 0
-    assert "3 added, 1 known, 0 forgotten" in taken.out
+    assert "2 turns, 3 imported, 1 already there, 0 forgotten" in taken.out
     assert server.last("POST") == ("/v1/memory/import", file.read_bytes())
 
 

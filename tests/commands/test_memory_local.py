@@ -108,7 +108,9 @@ def test_show_and_edit(cli: Cli, house: Path) -> None:
     assert "hiro: 違う、二万五千円" in shown.out
     assert "30,000円" in shown.out
     changes = ("--summary", "𠮷田さんから26,000円で買った。", "--entity", "𠮷田", "--occurred-at", "2026-11-28")
-    edited = answer(cli("memory", "edit", PC, *changes, "--json"))
+    done = cli("memory", "edit", PC, *changes, "--json")
+    assert "memory rebuild" in done.err
+    edited = answer(done)
     assert edited["summary"] == "𠮷田さんから26,000円で買った。"
     assert edited["entities"] == ["𠮷田"]
     assert edited["occurred_at"] == "2026-11-28T12:00:00+09:00"
@@ -158,10 +160,13 @@ def test_export_and_import_move_a_house(cli: Cli, house: Path, tmp_path: Path, m
     assert "3 memories exported" in cli("memory", "export", str(file)).out
     assert "お茶" not in file.read_text(encoding="utf-8")
     new = tmp_path / "new"
-    taken = answer(cli("memory", "import", str(file), "--data-dir", str(new), "--json"))
-    assert taken["imported"] == 3
+    done = cli("memory", "import", str(file), "--data-dir", str(new), "--json")
+    assert answer(done)["imported"] == 3
+    assert "memory rebuild" in done.err
+    assert "次にサーバーを起動したあと" in done.err
     assert "違う、二万五千円" in cli("memory", "show", PC, "--data-dir", str(new)).out
-    assert answer(cli("memory", "import", str(file), "--data-dir", str(new), "--json"))["imported"] == 0
+    again = cli("memory", "import", str(file), "--data-dir", str(new), "--json")
+    assert (answer(again)["imported"], again.err) == (0, ""), "nothing new waits for its vector"
     # In the house where it was forgotten nothing comes back.
     assert answer(cli("memory", "import", str(file), "--json"))["imported"] == 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from server.commands.sound import SoundDevices
+from server.next_steps import next_step
 from tests.commands.conftest import Cli, NoDevices
 from tests.commands.turn_server import ANSWER, SOUND, TOKEN, Reply, TurnServer, refusal, starting, wav
 
@@ -27,6 +28,7 @@ def test_words_are_sent_as_text_and_the_answer_is_shown(cli: Cli, data_dir: Path
     assert server.turns[0].headers["Authorization"] == f"Bearer {TOKEN}"
     for shown in ("左を見て", "はい、左だね。", "happy", "look_left", "900 ms", "2,700 ms"):
         assert shown in done.out
+    assert f"turn 384 · session {ANSWER['session_id']}" in done.out
     assert "\x1b" not in done.out + done.err
 
 
@@ -102,12 +104,15 @@ def test_a_server_elsewhere_that_does_not_answer(cli: Cli) -> None:
     ("reply", "told"),
     [
         (refusal(401, "token_invalid", "This token is not known."), "--token"),
+        (refusal(401, "token_invalid", "Not known.", hint=next_step("token_invalid")), "--token"),
+        (refusal(401, "token_missing", "Not known."), "stackchan token reset"),
         (refusal(403, "device_forbidden", "This token is for another device."), "another device"),
         (refusal(409, "device_busy", "This device is in a turn."), "device_busy"),
         (refusal(413, "audio_too_long", "At most 60 s.", hint="Send less."), "Send less."),
         (refusal(415, "audio_unsupported", "Not a format I know."), "Not a format I know."),
         (refusal(422, "audio_invalid", "The file is cut."), "The file is cut."),
         (refusal(429, "overloaded", "Too much at once.", Retry_After="7"), "Try again in 7 s."),
+        (refusal(429, "overloaded", "Too much.", hint=next_step("overloaded"), Retry_After="7"), "Try again in 7 s."),
         (refusal(500, "internal", "Something went wrong."), "Something went wrong."),
         (Reply(500, b"Internal Server Error"), "broke the request off"),
         (Reply(502, b"<html>Bad Gateway</html>"), "not as a StackChan server does"),
@@ -255,6 +260,7 @@ def test_a_turn_that_failed_is_shown_and_counts_as_failed(cli: Cli, data_dir: Pa
 
     assert done.code == 1
     assert "The model took too long." in done.out
+    assert f"→ {next_step('llm_timeout')}" in done.out
 
 
 def test_silence_is_said_and_is_no_failure(cli: Cli, data_dir: Path) -> None:

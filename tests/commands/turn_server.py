@@ -92,6 +92,7 @@ class TurnServer(LoopbackServer):
         self.trace: Any = None
         self.turns: list[Request] = []
         self.sound_formats: list[str] = []
+        self.ended: list[str] = []
         super().__init__(self._handler())
 
     def _handler(self) -> type[QuietHandler]:
@@ -99,7 +100,11 @@ class TurnServer(LoopbackServer):
 
         class Handler(QuietHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                if self.path == f"/v1/sessions/{ANSWER['session_id']}/end":
+                    owner.ended.append(ANSWER["session_id"])
+                    ended = {"session_id": ANSWER["session_id"], "closed_at": "2026-11-30T12:00:00Z"}
+                    return self._send(Reply(200, ended))
                 if self.path != "/v1/turns":
                     return self._send(refusal(404, "not_found", "Not Found"))
                 if self.headers.get("Authorization") != f"Bearer {TOKEN}":

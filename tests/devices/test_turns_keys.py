@@ -57,8 +57,10 @@ async def test_a_key_is_remembered_over_a_restart(serve):
         again = await live.client.post("/v1/turns", json={"text": "hi"}, headers=KEY)
         other = await live.client.post("/v1/turns", json={"text": "bye"}, headers=KEY)
         assert live.engines.llm.requests == []
+        fresh = (await live.client.post("/v1/turns", json={"text": "bye"})).json()
     assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
     assert again.json() == first
+    assert fresh["turn_id"] == first["turn_id"] + 1, "a stop gives back the numbers that were set aside"
     assert code(other) == (422, "idempotency_key_reused")
 
 

@@ -19,7 +19,7 @@ from server.memory.indexer import index_point, memory_text
 from server.memory.keeper import Keeper
 from server.memory.nouns import nouns
 from server.memory.recall import Recall
-from server.storage import memories, segments, turns
+from server.storage import memories, memory_browse, segments
 from server.storage.channels import ensure_channel
 from server.storage.database import Databases
 from server.storage.ids import IdAllocator
@@ -98,7 +98,7 @@ class World:
             blank = [
                 f"turn {place}"
                 for place, turn_id in enumerate(self.turn_ids)
-                if not any(one.text for one in await turns.source_turns_of(db, turn_id))
+                if not any(one.text for one in await memory_browse.words_of_turns(db, [turn_id]))
             ]
         forgotten = {one.memory_id for one in found if one.status == "forgotten"}
         return {key for key, memory_id in self.ids.items() if memory_id in forgotten} | set(blank)

@@ -13,7 +13,7 @@ from server.config_sections import SessionSettings
 from server.persona import default_persona_path, load_persona
 from server.pipeline.journal import TurnJournal
 from server.pipeline.request import Heard, OpenTurn, TurnRequest, TurnResult
-from server.storage import forgetting, turns
+from server.storage import forgetting, memory_browse, turns
 from tests.memory.home import Home
 from tests.memory.test_forgetting_what_was_shown import called, left, memory_id
 
@@ -62,7 +62,7 @@ async def test_a_turn_with_its_search_in_hand_leaves_nothing_when_it_ends_after_
         assert await left(home, "三万円") == []
         async with home.databases.world(write=False) as db:
             assert await turns.get_trace(db, turn.turn_id) is None
-            user, robot = await turns.source_turns_of(db, turn.turn_id)
+            user, robot = await memory_browse.words_of_turns(db, [turn.turn_id])
         assert (user.text, robot.text, robot.tool_calls) == ("いくらだったっけ", "", None)
     async with home.open():
         assert await left(home, "三万円") == []
@@ -73,7 +73,7 @@ async def test_what_was_only_said_in_it_and_is_no_memory_counts_too(tmp_path: Pa
     async with home.open() as memory:
         told = await home.say("富士通のパソコンを三万円で買ったよ")
         async with home.databases.world(write=False) as db:
-            source, _ = await turns.source_turns_of(db, told.turn_id)
+            source, _ = await memory_browse.words_of_turns(db, [told.turn_id])
         journal = journal_of(home)
         turn = await begun(home, journal, "いくらだったっけ")
         await memory.forget_this_turn(told.turn_id)
@@ -109,7 +109,7 @@ async def test_a_turn_that_was_shown_nothing_forgotten_keeps_its_words(tmp_path:
         found = await home.search(small=True)
         await journal.ended(turn, said(turn, found), {"tools": ["search_memory"]}, home.at + dt.timedelta(seconds=3))
         async with home.databases.world(write=False) as db:
-            _, robot = await turns.source_turns_of(db, turn.turn_id)
+            _, robot = await memory_browse.words_of_turns(db, [turn.turn_id])
             assert await turns.get_trace(db, turn.turn_id) == {"tools": ["search_memory"]}
         assert robot.text == SENTENCE
         assert robot.tool_calls is not None

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from server.memory.asking import Asker
-from server.storage import memory_lookup, segments, turns
+from server.storage import memory_browse, memory_lookup, segments, turns
 from tests.memory.home import PC, Home, capabilities
 from tests.memory.making import note
 
@@ -219,7 +219,7 @@ async def test_what_was_told_beside_it_stays_and_is_remembered(tmp_path: Path, t
         assert await left(home, "三万円") == []
         assert bool(await left(home, told)) is stays
         async with home.databases.world(write=False) as db:
-            said = {turn.role: turn.text for turn in await turns.source_turns_of(db, beside.turn_id)}
+            said = {turn.role: turn.text for turn in await memory_browse.words_of_turns(db, [beside.turn_id])}
             stored = await turns.get_turn(db, beside.turn_id)
         assert said == {"user": told if stays else "", "robot": ""}
         assert stored is not None

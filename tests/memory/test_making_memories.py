@@ -11,7 +11,7 @@ import pytest
 
 from server.engines.base import LlmRequest
 from server.storage import jobs, segments
-from server.storage.turns import source_turns_of
+from server.storage.memory_browse import words_of_turns
 from tests.memory.making import house, note
 from tests.memory.said_and_noted import BOUGHT, summaries, summary_of
 
@@ -201,7 +201,7 @@ async def test_recalled_words_are_never_shown_to_the_summarizer(tmp_path: Path) 
         sources = {turn for memory in await home.memories() for turn in memory.source_turn_ids}
         async with home.databases.world(write=False) as db:
             (segment, *_) = await segments.segments_of(db, session_id)
-            robot = (await source_turns_of(db, segment.turn_ids[0]))[1]
+            robot = (await words_of_turns(db, [segment.turn_ids[0]]))[1]
         assert robot.source_turn_id not in sources
 
 

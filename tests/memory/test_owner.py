@@ -116,6 +116,44 @@ async def test_a_search_goes_over_all_personas_and_people_and_finds_each_memory_
         assert len((await owner_of(home).find(Wanted(query="コムギ", limit=1)))["memories"]) == 1
 
 
+async def test_a_search_leaves_out_nobody_however_many_they_are(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.talk(CAT)
+        async with home.databases.world() as db:
+            for number in range(1, 61):
+                whose: dict[str, Any] = {"visibility": "private", "speakers": (f"person-{number:02d}",)}
+                text = "金庫の番号は九八七" if number == 60 else f"{number}番の棚には茶碗"
+                await memories.add(db, new_memory(number, text, channel_id="stackchan:desk", **whose), now=home.at)
+        found = await owner_of(home).find(Wanted(query="金庫の番号", limit=50))
+        assert "金庫の番号は九八七" in [one["summary"] for one in found["memories"]]
+
+
+async def test_what_would_go_is_what_goes(tmp_path: Path) -> None:
+    async with house(tmp_path, summaries) as home:
+        await home.talk(BOUGHT)
+        (bought,) = await home.memories()
+        await ask(home, "いくらで買った", [bought.memory_id])
+        await home.talk(CAT)
+        owner = owner_of(home)
+        for also_source in (False, True):
+            would = await owner.would_forget(bought.memory_id, also_source=also_source)
+            assert [one["memory_id"] for one in would["memories"]] == [bought.memory_id]
+            assert [one["text"] for one in would["said"] if one["role"] == "user"] == (
+                [BOUGHT, "いくらで買った"] if also_source else []
+            )
+        assert len(await home.memories()) == 2, "nothing has gone"
+        done = await owner.forget(bought.memory_id)
+        before, after = (
+            (len(would["memories"]), would["blanked_turns"]),
+            (len(done["forgotten"]), done["blanked_turns"]),
+        )
+        assert before == after == (1, 2)
+        again = await owner.would_forget(bought.memory_id)
+        assert ([one["status"] for one in again["memories"]], again["said"]) == (["forgotten"], []), "as `forget` does"
+        with pytest.raises(NotFoundError):
+            await owner.would_forget("mem_x")
+
+
 @pytest.mark.parametrize(
     "query", ["\ud800コムギ\udfff", "コム\0ギ", '"コムギ" OR NOT (', "👩‍👩‍👧‍👦コムギ", "コムギ" * 300]
 )

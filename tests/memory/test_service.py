@@ -17,7 +17,7 @@ from server.errors import EmbeddingError, IndexLocked, IndexMismatch, NotFoundEr
 from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS
 from server.memory.index.factory import open_index
 from server.memory.owner import Wanted
-from server.storage import exchanges, turns
+from server.storage import exchanges, memory_browse
 from tests.memory.home import PC, Home, OtherVectors, capabilities
 from tests.memory.making import DIMENSIONS, PERSONA, WordVectors, eventually
 
@@ -236,7 +236,7 @@ async def test_forgetting_takes_the_words_the_vector_the_names_and_the_turn_that
         assert await home.stored() == []
         async with home.databases.world(write=False) as db:
             for turn_id in (said.turn_id, asker.turn_id):
-                assert [turn.text for turn in await turns.source_turns_of(db, turn_id)] == ["", ""]
+                assert [turn.text for turn in await memory_browse.words_of_turns(db, [turn_id])] == ["", ""]
         assert (await memory.status())["index"]["points"] == 0
     assert "富士通".encode() not in (home.world / "session.sqlite").read_bytes()
 
@@ -246,7 +246,7 @@ async def test_a_turn_that_forgot_and_was_killed_before_its_end_is_blanked_at_th
         call = {"name": "forget_memory", "arguments": {"query": "富士通"}, "result": {"forgotten": 1}}
         asker = await home.say("富士通のことは忘れて", "富士通のことは忘れたよ", tool_calls=[call])
     async with home.open(), home.databases.world(write=False) as db:
-        assert [turn.text for turn in await turns.source_turns_of(db, asker.turn_id)] == ["", ""]
+        assert [turn.text for turn in await memory_browse.words_of_turns(db, [asker.turn_id])] == ["", ""]
         assert await exchanges.turns_that_forgot(db, "forget_memory") == []
 
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from server.storage import forgetting, memory_lookup, tombstones
-from server.storage.backup import make_archive, write_archive
+from server.storage.backup import Archive, make_archive
 from server.storage.database import Databases
 from server.storage.server_tables import ServerTable
 from tests.storage.house import NOW
@@ -47,6 +47,12 @@ async def remembered_after_a_start(data_dir: Path, world: str = "home") -> list[
             await forgetting.reapply(db, stones, now=NOW)
         async with databases.world(write=False) as db:
             return [memory.summary for memory in await memory_lookup.page(db)]
+
+
+async def write_archive(archive: Archive, target: Path) -> None:
+    with target.open("wb") as file:
+        async for piece in archive.pieces():
+            file.write(piece)
 
 
 async def saved(data_dir: Path, target: Path) -> Path:

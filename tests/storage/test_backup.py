@@ -19,10 +19,11 @@ import pytest
 
 from server.errors import StorageError
 from server.storage import backup, devices, forgetting, memory_lookup, persisted, tokens, tombstones
-from server.storage.backup import clear_leftovers, make_archive, write_archive
+from server.storage.backup import clear_leftovers, make_archive
 from server.storage.database import Databases
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, reserve_ids
 from server.storage.restoring import restore
+from tests.storage.backed_up import write_archive
 from tests.storage.house import NOW
 from tests.storage.remembered import exchange, remember
 

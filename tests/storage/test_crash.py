@@ -12,7 +12,8 @@ import pytest
 
 from server.storage.database import Databases
 from server.storage.ids import IdAllocator
-from server.storage.turns import close_running_turns, get_turn, source_turns_of
+from server.storage.memory_browse import words_of_turns
+from server.storage.turns import close_running_turns, get_turn
 
 pytestmark = pytest.mark.integration
 
@@ -99,7 +100,7 @@ async def test_killed_process_loses_no_acknowledged_words(tmp_path: Path, lines_
             closed = await close_running_turns(db, now=now)
         async with databases.world(write=False) as db:
             for turn_id, source_turn_id in said.items():
-                words = {item.role: item for item in await source_turns_of(db, turn_id)}
+                words = {item.role: item for item in await words_of_turns(db, [turn_id])}
                 assert words["user"].source_turn_id == source_turn_id
                 assert words["user"].text == f"発話 {turn_id} 👂"
                 turn = await get_turn(db, turn_id)

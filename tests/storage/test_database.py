@@ -15,7 +15,7 @@ from sqlalchemy import text
 from server.errors import StorageError
 from server.storage import sqlite
 from server.storage.database import Databases
-from server.storage.devices import ensure_device, get_device, list_devices
+from server.storage.devices import ensure_device, get_device
 from tests.storage.house import NOW, make_session, make_turn
 
 pytestmark = pytest.mark.integration
@@ -83,7 +83,7 @@ async def test_block_that_raises_is_rolled_back(databases: Databases) -> None:
     with pytest.raises(ZeroDivisionError):
         await write_and_fail()
     async with databases.server(write=False) as db:
-        assert await list_devices(db) == []
+        assert await get_device(db, "desk") is None
 
 
 async def test_world_keeps_its_data_and_worlds_share_none(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 from server.errors import StorageError
 from server.storage import forgetting, jobs, memories, memory_lookup, segments, sources, tombstones, word_index
 from server.storage.database import Databases
+from server.storage.memory_browse import words_of_turns
 from server.storage.memory_records import Forgetting, MemoryChanges
-from server.storage.turns import get_trace, get_turn, source_turns_of
+from server.storage.turns import get_trace, get_turn
 from server.storage.words import tokens
 from tests.storage.house import NOW
 from tests.storage.remembered import EVERYONE, SAID_TO_ALL, exchange, new_memory, remember
@@ -97,7 +98,7 @@ async def test_forgetting_reaches_older_versions_sources_and_recalls(databases: 
         read = await sources.read_source_turns(db, [10, 11, 20, 31, 40], SAID_TO_ALL)
         assert [turn.text for turn in read] == ["きょうの天気は晴れ"]
         one, turn = await memories.get(db, name(1)), await get_turn(db, 1)
-        assert [(said.text, said.tool_calls) for said in await source_turns_of(db, 3)] == [("", None), ("", None)]
+        assert [(said.text, said.tool_calls) for said in await words_of_turns(db, [3])] == [("", None), ("", None)]
         assert await get_trace(db, 1) is None
         assert await memory_lookup.entities_near(db, [name(1), name(2)]) == []
         waiting = await jobs.counts(db)
@@ -126,7 +127,7 @@ async def test_without_the_source_the_log_stays_but_is_found_no_more(databases: 
     reached = await forget(databases, 1, also_source=False)
     assert reached == Forgetting((name(1),), (), (20,), ())
     async with databases.world() as db:
-        assert [turn.text for turn in await source_turns_of(db, 2)] == ["富士通はもういい", "うん。"]
+        assert [turn.text for turn in await words_of_turns(db, [2])] == ["富士通はもういい", "うん。"]
         found = await word_index.search_source_turns(db, "富士通", SAID_TO_ALL, limit=9)
         assert [hit.source_turn_id for hit in found] == [10], "another memory needs it"
         assert [one.turn_id for one in await segments.open_exchanges(db, session_id)] == [1], "made into nothing again"
@@ -143,7 +144,7 @@ async def test_words_left_in_the_log_are_not_read_beside_others(databases: Datab
         read = await sources.read_source_turns(db, [10], SAID_TO_ALL, around=5)
         assert [turn.source_turn_id for turn in read] == [10, 11]
         assert await sources.read_source_turns(db, [20, 21], SAID_TO_ALL, around=5) == []
-        assert [turn.text for turn in await source_turns_of(db, 2)] == ["暗証番号は九八七六", "うん。"], "in the log"
+        assert [turn.text for turn in await words_of_turns(db, [2])] == ["暗証番号は九八七六", "うん。"], "in the log"
 
 
 async def test_the_request_itself_can_be_blanked_too(databases: Databases) -> None:
@@ -226,7 +227,7 @@ async def test_hidden_turns_stay_hidden_in_an_older_copy(tmp_path: Path) -> None
             await forgetting.reapply(db, stones, now=NOW)
             assert await word_index.search_source_turns(db, "富士通", SAID_TO_ALL, limit=9) == []
             assert await segments.open_exchanges(db, session_id) == []
-            assert [turn.text for turn in await source_turns_of(db, 1)] == ["富士通のPC", "うん。"]
+            assert [turn.text for turn in await words_of_turns(db, [1])] == ["富士通のPC", "うん。"]
 
 
 async def test_scrubbing_waits_for_writers_and_they_for_it(databases: Databases) -> None:

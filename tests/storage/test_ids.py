@@ -58,6 +58,26 @@ async def test_lost_block_is_skipped_after_a_restart(tmp_path: Path) -> None:
         assert await IdAllocator(databases.server, "turn", block_size=16).next_id() == 17
 
 
+async def test_what_a_stop_gives_back_is_counted_on(tmp_path: Path) -> None:
+    taken: list[int] = []
+    for count in (3, 0, 14, 1):
+        async with await Databases.open(tmp_path, "home") as databases:
+            allocator = IdAllocator(databases.server, "turn", block_size=16)
+            taken += [await allocator.next_id() for _ in range(count)]
+            await allocator.give_back()
+            await allocator.give_back()
+    assert taken == list(range(1, 19))
+
+
+async def test_what_somebody_else_could_have_passed_is_not_given_back(databases: Databases) -> None:
+    first, second = (IdAllocator(databases.server, "turn", block_size=4) for _ in range(2))
+    assert (await first.next_id(), await second.next_id()) == (1, 5)
+    await first.give_back()
+    assert [await second.next_id() for _ in range(4)] == [6, 7, 8, 9], "2 to 4 are skipped"
+    await second.give_back()
+    assert await first.next_id() == 10
+
+
 async def test_lost_server_database_does_not_give_out_used_ids(tmp_path: Path) -> None:
     async with await Databases.open(tmp_path, "home") as databases:
         session_id = await make_session(databases)

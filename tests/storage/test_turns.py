@@ -10,6 +10,7 @@ import pytest
 from server.errors import NotFoundError, StorageError
 from server.storage.database import Databases
 from server.storage.ids import SOURCE_TURN_IDS, TURN_IDS, IdAllocator
+from server.storage.memory_browse import words_of_turns
 from server.storage.turns import (
     add_user_turn,
     close_running_turns,
@@ -20,7 +21,6 @@ from server.storage.turns import (
     get_trace,
     get_turn,
     recent_source_turns,
-    source_turns_of,
     start_turn,
 )
 from tests.storage.house import CHANNEL, NOW, make_session, make_turn, robot_words, user_words
@@ -70,7 +70,7 @@ async def test_whole_turn(databases: Databases) -> None:
     async with databases.world(write=False) as db:
         turn = await get_turn(db, 7)
         trace = await get_trace(db, 7)
-        both = await source_turns_of(db, 7)
+        both = await words_of_turns(db, [7])
     assert turn is not None
     assert (turn.status, turn.outcome, turn.ended_at) == ("done", "ok", LATER)
     assert (turn.reply, turn.emotion, turn.action) == ("見たよ。", "happy", "look_left")
@@ -91,7 +91,7 @@ async def test_silence_is_a_turn_without_words(databases: Databases) -> None:
     async with databases.world() as db:
         turn = await finish_turn(db, 1, outcome="no_speech", ended_at=LATER)
         assert (turn.status, turn.outcome, turn.reply) == ("done", "no_speech", None)
-        assert await source_turns_of(db, 1) == []
+        assert await words_of_turns(db, [1]) == []
         assert await get_trace(db, 1) is None
 
 
@@ -108,7 +108,7 @@ async def test_interrupted_turn_keeps_what_was_played(databases: Databases) -> N
             robot=robot_words(2, "えっと、", interrupted=True),
             reply="えっと、左だね。",
         )
-        both = await source_turns_of(db, 1)
+        both = await words_of_turns(db, [1])
     assert (turn.status, turn.reply) == ("done", "えっと、左だね。")
     assert (both[1].text, both[1].interrupted) == ("えっと、", True)
 
@@ -120,7 +120,7 @@ async def test_failed_turn_keeps_the_users_words(databases: Databases) -> None:
         await add_user_turn(db, 1, 1, **user_words())
     async with databases.world() as db:
         turn = await fail_turn(db, 1, error_code="llm_timeout", error_message="It took too long.", ended_at=LATER)
-        both = await source_turns_of(db, 1)
+        both = await words_of_turns(db, [1])
     assert (turn.status, turn.outcome, turn.error_code) == ("failed", "failed", "llm_timeout")
     assert [item.text for item in both] == ["左を見て"]
 
@@ -152,7 +152,7 @@ async def test_text_comes_back_exactly(databases: Databases, text: str) -> None:
         turn = await get_turn(db, 1)
         assert turn is not None
         assert (turn.transcript, turn.reply) == (text, text)
-        assert [item.text for item in await source_turns_of(db, 1)] == [text, text]
+        assert [item.text for item in await words_of_turns(db, [1])] == [text, text]
         assert await get_trace(db, 1) == {text: [text]}
 
 
@@ -166,7 +166,7 @@ async def test_text_that_no_database_can_keep_is_cleaned(databases: Databases) -
         )
     assert (said.text, turn.reply) == ("ab😀\ufffd", "\ufffd")
     async with databases.world(write=False) as db:
-        assert [item.text for item in await source_turns_of(db, 1)] == ["ab😀\ufffd", "\ufffd"]
+        assert [item.text for item in await words_of_turns(db, [1])] == ["ab😀\ufffd", "\ufffd"]
         assert await get_trace(db, 1) == ["\ufffd"]
 
 
@@ -176,7 +176,7 @@ async def test_private_channel_makes_both_sides_private(databases: Databases) ->
     async with databases.world() as db:
         await add_user_turn(db, 1, 1, **user_words())
         await finish_turn(db, 1, outcome="ok", ended_at=LATER, robot=robot_words(2))
-        assert [item.visibility for item in await source_turns_of(db, 1)] == ["private", "private"]
+        assert [item.visibility for item in await words_of_turns(db, [1])] == ["private", "private"]
 
 
 async def test_recent_source_turns_are_of_the_session_and_newest_last(databases: Databases) -> None:
