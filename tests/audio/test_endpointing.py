@@ -72,8 +72,8 @@ def test_short_word_is_an_utterance(speech_windows: int) -> None:
 
 @pytest.mark.parametrize(
     "probabilities",
-    [[], [0.0] * 50, [0.49] * 50, [0.0, 0.9, 0.9, 0.0] * 20, [0.9, 0.4] * 30],
-    ids=["nothing", "silence", "nearly", "clicks", "flutter"],
+    [[], [0.0] * 50, [0.49] * 50, [0.0, 0.9, 0.9, 0.0] * 20, [0.9, 0.3] * 30, [0.4] * 50],
+    ids=["nothing", "silence", "nearly", "clicks", "flutter", "mumbling"],
 )
 def test_noise_is_nobody(probabilities: list[float]) -> None:
     endpointer = Endpointer()

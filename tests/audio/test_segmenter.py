@@ -33,9 +33,20 @@ def test_short_word_survives(speech_windows: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("probabilities", "begins"),
+    [([0.6, 0.4, 0.4], True), ([0.4, 0.6, 0.4], False), ([0.4, 0.6, 0.4, 0.36], True), ([0.6, 0.3, 0.6], False)],
+)
+def test_a_short_word_need_be_certain_only_in_its_first_window(probabilities: list[float], begins: bool) -> None:
+    segmenter = SpeechSegmenter()
+    for probability in probabilities:
+        segmenter.push(0.032, probability)
+    assert segmenter.speaking is begins
+
+
+@pytest.mark.parametrize(
     "probabilities",
-    [[], [0.0] * 50, [0.49] * 50, [0.0, 0.9, 0.9, 0.0] * 20, [0.9, 0.4] * 30],
-    ids=["nothing", "silence", "nearly", "clicks", "flutter"],
+    [[], [0.0] * 50, [0.49] * 50, [0.0, 0.9, 0.9, 0.0] * 20, [0.9, 0.3] * 30, [0.4] * 50],
+    ids=["nothing", "silence", "nearly", "clicks", "flutter", "mumbling"],
 )
 def test_noise_is_nobody(probabilities: list[float]) -> None:
     assert trimmed(probabilities) is None
