@@ -17,9 +17,9 @@ class SegmenterSettings:
     start_probability: float = 0.5
     """A window at or above this may begin speech."""
     stay_probability: float = 0.35
-    """After such a window, one at or above this still is speech. Of うん, はい, ええ and the like, spoken by Open JTalk at
-    eight alignments of the windows, 7 of 100 are missed so, and 10 where each window must reach `start_probability`; on
-    steady noises, typing, knocks and squeaks neither begins speech, in music and babble both as often."""
+    """After such a window, one at or above this still is speech. Of うん, はい, ええ and the like, spoken by Open JTalk
+    at eight alignments of the windows, 7 of 100 are missed so, and 10 where each window must reach `start_probability`;
+    on steady noises, typing, knocks and squeaks neither begins speech, in music and babble both as often."""
     start_windows: int = 3
     """So many in a row begin speech: a click does not, はい does."""
     end_silence_seconds: float = 0.5
