@@ -20,6 +20,8 @@ from server.engines.base import EmbeddingEngine
 from server.errors import EmbeddingError, NotFoundError
 from server.events import Samples
 from server.memory.asking import Asker
+from server.memory.besides import told_besides, told_with_request
+from server.memory.contradiction import Proposal, names
 from server.memory.forget_tool import ForgetMemory, Talk
 from server.memory.keeper import Forgotten, Keeper
 from server.memory.question_words import telling_words
@@ -40,9 +42,9 @@ from server.memory.tools import (
     SearchMemories,
     SearchMemory,
 )
-from server.storage import memories, memory_lookup, word_index
+from server.storage import memories, memory_browse, memory_lookup, word_index
 from server.storage.database import Databases
-from server.storage.memory_records import MemoryFilter, SourceFilter
+from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
 from server.storage.records import SourceTurn
 
 MemoryTool = SearchMemory | ReadMemorySource | ForgetMemory
@@ -232,9 +234,27 @@ class AskedMemory:
         allowed = [one.memory_id for one in there if one.may_be_found_by(asker.persona, asker.speaker)]
         if not allowed and not turn_ids:
             raise NotFoundError("There is no such memory.", hint="Search for it first.")
+        await self._keep_what_else_was_told(asker, turn_ids, [one for one in there if one.memory_id in allowed])
         forgotten = await self._forget(allowed, asker.turn_id, turn_ids)
         left = {"still_found": len(forgotten.still_found)} if forgotten.still_found else {}
         return {"forgotten": len(allowed) + len(turn_ids), **left}
+
+    async def _keep_what_else_was_told(self, asker: Asker, turn_ids: Sequence[int], going: Sequence[Memory]) -> None:
+        """As memories of their own, before the words go: in the request itself, and in exchanges that are in none.
+
+        Nothing that has a name in common with what is `going`.
+        """
+        async with self._databases.world(write=False) as db:
+            said = await memory_browse.words_of_turns(db, [*turn_ids, asker.turn_id])
+        proposals: list[Proposal] = []
+        for one in said:
+            if one.role == "user" and one.turn_id == asker.turn_id:
+                proposals += told_with_request(asker.persona, one)
+            elif one.role == "user":
+                proposals += told_besides(asker.persona, one, asker.words)
+        named = set[str]().union(*map(names, going))
+        if left := [one for one in proposals if not names(one.memory) & named]:
+            await self._keeper.keep_besides(left)
 
     async def forget_turn(self, turn_id: int) -> None:
         """Blank a turn that has ended and in which something was forgotten: its words name what that was."""

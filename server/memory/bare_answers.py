@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import unicodedata
 
 from server.memory.content import WEEKDAY, is_bare_value
 from server.memory.dates import named_days
@@ -53,7 +52,7 @@ _VALUE_BEGINS = re.compile(
 
 def is_answer(text: str, on: dt.date) -> bool:
     """Whether `text` is a number, a day or a weekday and little else, so that it says nothing by itself."""
-    plain = unicodedata.normalize("NFKC", text).strip()
+    plain = straight(text).strip()
     return is_bare_value(plain) or (len(plain) < _SHORT and exact(plain, on))
 
 
@@ -100,7 +99,7 @@ def _fits(question: str, answer: str) -> bool:
 
 
 def _japanese_subject(question: str) -> str:
-    plain = unicodedata.normalize("NFKC", question).strip()
+    plain = straight(question).strip()
     begins = _POINTING.match(plain)
     match = _JAPANESE_SUBJECT.match(plain, begins.end() if begins else 0)
     if match is None or _NO_SUBJECT.match(match["subject"]) or not nouns(f"{match['subject']}は", _ANY_DAY):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from server.memory.content import denies_for_another, is_bare_value, without_denied
 from server.memory.dates import named_days
-from server.memory.numbers import Quantity, quantities
+from server.memory.numbers import Quantity, as_written, quantities
 from server.memory.restating import takes_back
 from server.storage.words import entity_key, fold, plain
 
@@ -80,7 +80,11 @@ def check(topic: str, summary: str, entities: Iterable[str], sources: Sequence[S
     said_values = {one.value for said in sources for one in quantities(said.text)}
     spoken = [entity_key(said.text) for said in sources]
     return Problems(
-        tuple(sorted({_plain(one) for one in quantities(_without(written, readings)) if one.value not in said_values})),
+        tuple(
+            sorted(
+                {as_written(one) for one in quantities(_without(written, readings)) if one.value not in said_values}
+            )
+        ),
         tuple(dates),
         tuple(name for name in entities if not any(entity_key(name) in words for words in spoken)),
     )
@@ -257,7 +261,3 @@ def _without(text: str, words: Iterable[str]) -> str:
     for said in sorted(words, key=len, reverse=True):
         folded = folded.replace(fold(said), " ")
     return folded
-
-
-def _plain(quantity: Quantity) -> str:
-    return f"{quantity.value:f}{quantity.unit}"

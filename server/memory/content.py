@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import unicodedata
 
 from server.memory.dates import named_days
 from server.memory.numbers import quantities, without_quantities
+from server.memory.questions import asks, sentences
 from server.memory.supposed_words import DENIES, NOT_THAT, SUPPOSED
-from server.storage.words import fold
+from server.storage.words import fold, straight
 
 _NEGATED_FORM = re.compile(
     r"(?:じゃ|では|では?あり)?(?:なかった|ない|なくなった|なくなって)|(?:では|じゃ)?(?:あり)?ません(?:でした)?"
@@ -187,7 +187,6 @@ _LIGHT_ENGLISH = frozenset(
         "got",
     ]
 )
-_QUESTION = re.compile(r"[?]|(?:かな|かしら|っけ|ですか|ますか|だっけ|なの)[。!]*$")
 _MORE = re.compile(
     r"あと|もう|さらに|ずつ|追加|足して|合計|全部|合わせ|残り|割引|引き|安い|高い|以上|以下|くらい|ぐらい|約"
     r"|\b(?:more|less|another|plus|each|extra|total|together|also|off|over|under|about|around|almost|minutes?|hours?)\b"
@@ -209,13 +208,13 @@ _ANY_DAY = dt.date(2000, 1, 3)
 
 def without_denied(text: str) -> str:
     """As NFKC, without what it denies to say something else: 三万円じゃなくて二万五千円, not 300 but 250."""
-    return _DENIED.sub("", _plain(text))
+    return _DENIED.sub("", straight(text))
 
 
 def denies_for_another(text: str) -> bool:
     """Whether a value is denied and another put in its place."""
     rest = without_denied(text)
-    return rest != _plain(text) and has_value(rest) and quantities(rest) != quantities(text)
+    return rest != straight(text) and has_value(rest) and quantities(rest) != quantities(text)
 
 
 def has_value(text: str) -> bool:
@@ -251,7 +250,7 @@ def content_words(text: str, on: dt.date) -> frozenset[str]:
 def is_bare_value(text: str) -> bool:
     """Whether somebody tells one number or day and nothing else that counts: いや、二万五千円だよ; no, Friday."""
     plain = without_denied(text).strip()
-    if _QUESTION.search(plain) or _MORE.search(fold(plain)) or not is_asserted(plain):
+    if any(map(asks, sentences(plain))) or _MORE.search(fold(plain)) or not is_asserted(plain):
         return False
     return _is_value_alone(plain)
 
@@ -264,7 +263,7 @@ def is_asserted(text: str) -> bool:
 
 def is_supposed(text: str) -> bool:
     """Whether what it gives is supposed, wished, believed once, heard from others, or said in jest."""
-    return bool(SUPPOSED.search(fold(_plain(text)).strip()))
+    return bool(SUPPOSED.search(fold(straight(text)).strip()))
 
 
 def is_unasserted_value(text: str) -> bool:
@@ -290,18 +289,13 @@ def home_of(text: str) -> str | None:
     """Where somebody lives now, folded, when `text` says so and nothing of it is denied, past or wished."""
     if _NEGATED_FORM.search(fold(text)) or _NOT_NOW.search(fold(text)):
         return None
-    found = {fold(match["there"] or match["place"]) for match in _HOME.finditer(unicodedata.normalize("NFKC", text))}
+    found = {fold(match["there"] or match["place"]) for match in _HOME.finditer(straight(text))}
     return found.pop() if len(found) == 1 else None
 
 
 def resident(text: str, on: dt.date) -> frozenset[str]:
     """The words of a statement about a home but for the place and the moving: who it is."""
     return content_words(text, on) - _MOVING - content_words(home_of(text) or "", on)
-
-
-def _plain(text: str) -> str:
-    """NFKC with one apostrophe; capitals stay, since days are told by them."""
-    return unicodedata.normalize("NFKC", text).replace("’", "'")
 
 
 def _bare_kana(kana: str) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from server.engines.base import ToolSpec
 from server.memory.asking import Asker
 from server.memory.choosing import agrees, chosen, named, refuses
-from server.memory.forget_words import asks_to_forget, turns_to_something_else
+from server.memory.forget_words import asks_to_forget, parted, turns_to_something_else
 from server.memory.meant import (
     Meant,
     RecentTurn,
@@ -142,8 +142,11 @@ class ForgetMemory:
             return self._ask(Meant(perhaps=offered), asker)
         if excepts(asker.words):
             return {"forgotten": 0, "note": ASK_WHAT}
+        goes_on = turns_to_something_else(asker.words)
+        # What is told in the same breath names nothing that is to be forgotten.
+        asker = replace(asker, words=parted(asker.words)[0])
         found = await self._meant(query, asker)
-        if turns_to_something_else(asker.words):
+        if goes_on:
             found = Meant(perhaps=(*found.certain, *found.perhaps), left=found.left)
         return await self._carry_out(found, asker)
 
@@ -163,7 +166,7 @@ class ForgetMemory:
         turn_ids: tuple[int, ...] = ()
         self._choices.pop(asker.session_id, None)
         if asks_to_forget(asker.words) and not offered:
-            found = await self._meant(asker.words, asker)
+            found = await self._meant(asker.words, replace(asker, words=parted(asker.words)[0]))
             left = [one for one in (*found.certain, *found.perhaps) if one.memory and one.key not in memory_ids]
             # A model can name no exchange that is in no memory yet.
             turn_ids = tuple(one.turn_id for one in found.certain if one.memory is None)

@@ -2,14 +2,16 @@
 
 Requests are known by their form, since what is forgotten is gone: 忘れて as a request and not 忘れてはいけない,
 忘れずに or 物忘れ; "forget it" as one says it to somebody and not "don't forget". 消して and "delete" ask only for
-what can be remembered: 電気を消して is for the lamp. Pure; decides nothing else.
+what can be remembered: 電気を消して is for the lamp. What is told in one breath with a request is told apart from it
+(`parted`). Pure; decides nothing else.
 """
 
 from __future__ import annotations
 
 import re
 
-from server.storage.words import hiragana, plain
+from server.memory.english_words import VERBS
+from server.storage.words import hiragana, plain, straight
 
 _END = r"(?:[。．.!?…~〜ー]|[よねなさ]*[。．.!?…~〜ー]*(?:\s|$))"
 _PLEASE = (
@@ -141,3 +143,82 @@ def asks_to_forget(words: str) -> bool:
         if _JAPANESE.search(form) or (_ERASE.search(form) and _REMEMBERED.search(form)) or _ENGLISH.search(form):
             return True
     return False
+
+
+_PARTS = re.compile(
+    r"(?:[^、,;。.!?]|[.,](?=\d))+?(?:[、,;。.!?]+\s*|$"
+    r"|\s+(?=(?:so|and|but)\s+(?:please |just |now |you can )*(?:forget|delete|erase)\b)"
+    r"|\s+(?=(?:and|but|because)\s+(?:I|I'm|I've|I'll|I'd|we|we're|we've|my|our)\b))",
+    re.IGNORECASE,
+)
+_NAMES_NOTHING = re.compile(
+    r"(?:(?:もう|全部|ぜんぶ|すべて|みんな|やっぱり?|お願い|ねえ|だから|じゃあ|ごめん|まあ)[、\s]*)*"
+    r"(?:忘|わす|ワス|覚え|消|削除|なかったこと|なしにして|記憶から)\S*"
+    r"|(?:(?:so|and|but|please|just|now|ok|okay|then|you can|can you|could you)[,\s]+)*"
+    r"(?:forget|delete|erase|(?:do not|don't) remember)(?: (?:all|everything))?",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(
+    r"それ|その|そこ|そん|そっち|これ|この|ここ|あれ|あの|あそこ|さっき|先ほど|今の|いまの|今言った"
+    r"|\b(?:that|this|it|its|it's|those|these|them|they|there|he|she|his|her|one|ones)\b|\bwhat (?:i|we)\b",
+    re.IGNORECASE,
+)
+_JOINED_ON = re.compile(
+    r"^(?:(?:and|but|so|because|since|now|also|for)\b[,\s]*(?=\S)|(?:あと|それと|それから|で|ちなみに|それで)、)+"
+    r"|(?:\s+(?:and|but|so)|[、,;\s])+$",
+    re.IGNORECASE,
+)
+_TELLING_ON = re.compile(
+    r"(?P<told>.*?[うくぐすつぬぶむるたいだ]|.*?です|.*?ません)(?:ん?だ)?(?:から|ので|けど|けれど|が|し)$"
+)
+_IS_SAID = re.compile(
+    r"(?:[うくぐすつぬぶむるたいだ]|です|ません)(?:んだ|の)?(?:から|ので|けど|けれど|よ|ね|わ|な)*[。!]*$"
+)
+_ONLY_NAMES = re.compile(r"(?:やつ|ヤツ|ほう|方|こと|話|件|もの)(?:だ|です|なん|ね|よ|の|から)*[。!]*$")
+_SUBJECT = re.compile(r"^(?:(?:I|we)(?:'\w+)?\s+\w+|(?:my|our|the)\s+\w+|(?-i:[A-Z])\w+)", re.IGNORECASE)
+
+
+def parted(words: str) -> tuple[str, str]:
+    """A request to forget, and what is told in one breath with it: "Forget my old address, I now live in York".
+
+    The second is empty unless it surely is a statement of its own: beside a request that names what it is about, with
+    a subject or an end of its own, and pointing at nothing.
+    """
+    text = straight(" ".join(without_kept(words).split()))
+    if not asks_to_forget(text):
+        return words, ""
+    parts = [match[0] for match in _PARTS.finditer(text)]
+    places = [place for place, part in enumerate(parts) if asks_to_forget(part.rstrip("、, "))]
+    if not places:
+        return words, ""
+    first, last = places[0], places[-1] + 1
+    request = "".join(parts[first:last]).strip()
+    if _NAMES_NOTHING.fullmatch(request.rstrip("、。,.!? ")):
+        return words, ""
+    before = "" if _POINTS.search(request) else _statement("".join(parts[:first]), goes_on=True)
+    after = _statement("".join(parts[last:]), goes_on=False)
+    told = [one for one in (before, after) if one]
+    if len(told) > 1 and told[0][-1].isalnum():
+        told[0] += "." if told[0].isascii() else "。"
+    # What is left of them belongs to the request.
+    if before:
+        parts = parts[first:]
+        last -= first
+    rest = "".join(parts[:last] if after else parts).strip()
+    return (rest if told else words), " ".join(told)
+
+
+def _statement(text: str, *, goes_on: bool) -> str:
+    """What is told, without what joins it to a request; empty where it is none. `goes_on`: the request follows."""
+    told = _JOINED_ON.sub("", text.strip()).strip()
+    ended = told.endswith(("。", "!", "！", "."))
+    if not told or _POINTS.search(told) or _ONLY_NAMES.search(told) or _TAG.match(plain(told)):
+        return ""
+    if told.isascii():
+        verbs = any(word in VERBS or word.endswith("ed") for word in re.findall(r"[a-z']+", told.casefold()))
+        subject = _SUBJECT.match(told)
+        return told if subject and (verbs or re.match(r"(?:I|we)\b", told, re.IGNORECASE)) else ""
+    if joined := _TELLING_ON.fullmatch(told):
+        return joined["told"] if goes_on or ended else told
+    # 昨日話した、パソコンのこと: only what ends, or is joined by a word, is a statement of its own before a request.
+    return told if _IS_SAID.search(told) and (ended or not goes_on) else ""

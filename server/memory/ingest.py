@@ -24,6 +24,7 @@ from server.memory.contradiction import Proposal
 from server.memory.dates import named_days
 from server.memory.keeper import Keeper
 from server.memory.leases import Clock, finish, holding
+from server.memory.matters import one_matter_each
 from server.memory.prompts import Draft, SpokenExchange, read_summary, repair_request, summary_request
 from server.memory.quoting import quoted
 from server.memory.restating import PutRight, puts_right
@@ -150,10 +151,10 @@ class Ingestor:
             return [_checked(draft, shown, language) for draft in quotes]
         request = summary_request(shown, language)
         written = await self._ask(request)
-        drafts = [_checked(draft, shown, language) for draft in read_summary(written, len(part))]
+        drafts = _checked_apart(read_summary(written, len(part)), shown, language)
         if wrong := [word for _, problems in drafts for word in problems.words()]:
             again = await self._ask(repair_request(request, written, list(dict.fromkeys(wrong)), language))
-            repaired = [_checked(draft, shown, language) for draft in _read_or_nothing(again, len(part))]
+            repaired = _checked_apart(_read_or_nothing(again, len(part)), shown, language)
             # Nothing left is no repair: what was noted first is kept as inferred.
             if repaired and sum(len(found.words()) for _, found in repaired) < len(wrong):
                 drafts = repaired
@@ -205,6 +206,15 @@ def _shown(exchange: OpenExchange) -> SpokenExchange:
     return SpokenExchange(said, words, _day(exchange), exchange.user.speaker_id)
 
 
+def _checked_apart(
+    drafts: Sequence[Draft], shown: Sequence[SpokenExchange], language: str
+) -> list[tuple[Draft, Problems]]:
+    """Summaries as `_checked`, one of each matter."""
+    return [
+        _checked(one, shown, language) for draft in drafts for one in one_matter_each(draft, shown[draft.about[-1]].on)
+    ]
+
+
 def _checked(draft: Draft, shown: Sequence[SpokenExchange], language: str) -> tuple[Draft, Problems]:
     """The draft with lasting dates and all exchanges that it is about, and what it holds that nobody said."""
     said_on = shown[draft.about[-1]].on
@@ -230,6 +240,15 @@ def _problems(draft: Draft, shown: Sequence[SpokenExchange]) -> Problems:
         if robot := shown[place].robot:
             said.append(Said(robot, shown[place].on))
     return check(draft.topic, draft.summary, draft.entities, said)
+
+
+def proposals_of(exchange: OpenExchange, words: str) -> list[Proposal]:
+    """What these words of an exchange tell, quoted, without asking any model."""
+    user = replace(exchange.user, text=words)
+    alone = replace(exchange, user=user)
+    shown = [SpokenExchange(words, None, _day(alone), user.speaker_id)]
+    drafts = [_checked(draft, shown, user.language) for draft in quoted(shown, user.language)]
+    return [_proposal([alone], draft, problems, ()) for draft, problems in drafts]
 
 
 def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, recalled: tuple[str, ...]) -> Proposal:

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 class Kept:
     """What became of a segment. `superseded`: {older: newer}."""
 
-    segment: Segment
+    segment: Segment | None
     added: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     superseded: dict[str, str] = field(default_factory=dict)
@@ -95,6 +95,19 @@ class Keeper:
                 for one in judged:
                     kept = await self._carry_out(db, one.memory, one.decision, kept)
             return kept
+
+    async def keep_besides(self, proposals: Sequence[Proposal]) -> None:
+        """Keep what was told in words that are about to be forgotten with something else, whatever their segment.
+
+        Raises `EmbeddingError`, `StorageError`.
+        """
+        async with self._one_at_a_time:
+            judged = await self._neighbours.judge(proposals)
+            async with self._databases.world() as db:
+                await _refuse_changed(db, [memory for one in judged for memory in one.compared])
+                kept = Kept(None)
+                for one in judged:
+                    kept = await self._carry_out(db, one.memory, one.decision, kept)
 
     @property
     def index(self) -> MemoryIndex | None:

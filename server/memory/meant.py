@@ -31,7 +31,7 @@ from server.memory.meant_words import (
     wants_everything,
 )
 from server.memory.numbers import quantities
-from server.memory.telling import asks, sentences
+from server.memory.questions import asks, sentences
 from server.storage.memory_records import Memory
 
 

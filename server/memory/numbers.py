@@ -1,7 +1,8 @@
 """Numbers in a text, however they are written: 30,000円, 三万円, 3万, thirty thousand yen are one.
 
 Pure. Kanji count as a number only with what makes them one (a counter, or several of them), since 一緒 and 千葉 are
-none. Dates are numbers too here; who must tell them apart takes them out first.
+none. A time of the clock or a day of the year is one number, not its pieces: 17時30分 and 17:30 are 17.30時,
+十一月三十日 is 11.30月. Dates are numbers too here; who must tell them apart takes them out first.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ _SMALL = {"十": 10, "百": 100, "千": 1000}
 _LARGE = {"万": 10**4, "億": 10**8, "兆": 10**12}
 _KANJI = "".join([*_DIGITS, *_SMALL, *_LARGE])
 _PIECE = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+_WHOLE = "日|月|年|人|個|枚|匹|頭|羽|台|冊|本|回|歳|才|階|つ|番|泊|名|週|時|分|か月|ヶ月|丁目|号"
+"""What is counted in whole ones: 二・三日 are two or three days, 六十五・五キロ is 65.5."""
 _COUNTERS = (
-    "円|ドル|ユーロ|元|人|日|月|年|時|分|秒|個|枚|匹|頭|羽|台|冊|本|回|歳|才|階|度|杯|つ|番目|週|泊|袋|箱|名|店|曲|足|着|軒"
+    "円|ドル|ユーロ|元|人|日|月|年|時間|時|分間|分|秒|個|枚|匹|頭|羽|台|冊|本|回|歳|才|階|度|杯|つ|番目|週|泊|袋|箱|名|店|曲|足|着|軒"
     "|か月|ヶ月|カ月|ヵ月|箇月|メートル|センチ|キロ|グラム|リットル|パーセント|割|畳|錠|粒|部屋|丁目|号|点|位|倍"
 )
+_POINT = (
+    rf"(?:・(?P<point>\d+|[{''.join(_DIGITS)}]+)(?![\d{_KANJI}・])(?!\s?(?:{_WHOLE}))"
+    rf"|点(?P<spoken>[{''.join(_DIGITS)}]+)(?![\d{_KANJI}])(?!\s?(?:{_WHOLE})))?"
+)
 _NUMERAL = re.compile(
-    rf"(?P<sign>[¥$€]\s?)?(?P<number>{_PIECE}(?:[{_KANJI}]|(?<=[{_KANJI}]){_PIECE})*|[{_KANJI}]+(?:{_PIECE}[{_KANJI}]*)*)"
+    # What joins two numbers (3日-5日, 090-1234) is no sign.
+    rf"(?P<below>マイナス|零下|氷点下|\b(?:minus|negative)\s+|(?<![^\s、。,(「はがをもでに:])[-−‐–])?"
+    rf"(?P<sign>[¥$€]\s?)?(?P<number>{_PIECE}(?:[{_KANJI}]|(?<=[{_KANJI}]){_PIECE})*|[{_KANJI}]+(?:{_PIECE}[{_KANJI}]*)*){_POINT}"
     rf"(?:\s?(?P<thousands>k|thousand|million)\b)?"
     rf"\s?(?P<unit>{_COUNTERS}|%|o'clock|[A-Za-z]+)?",
     re.IGNORECASE,
@@ -35,6 +44,7 @@ _UNITS = {
     **dict.fromkeys(("%", "percent", "パーセント"), "%"),
     **dict.fromkeys(("才", "歳"), "歳"),
     **dict.fromkeys(("か月", "ヶ月", "カ月", "ヵ月", "箇月"), "か月"),
+    "分間": "分",
     **dict.fromkeys(("people", "persons", "人", "名"), "人"),
 }
 _ONES = (
@@ -48,7 +58,7 @@ _ENGLISH = {word: value for value, word in enumerate(_ONES.split())} | {
 _ENGLISH_LARGE = {"thousand": 10**3, "million": 10**6}
 _ENGLISH_WORD = "|".join(sorted([*_ENGLISH, *_ENGLISH_LARGE, "hundred"], key=len, reverse=True))
 _ENGLISH_NUMERAL = re.compile(
-    rf"\b(?P<words>(?:{_ENGLISH_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_ENGLISH_WORD}))*)\b(?:\s(?P<unit>o'clock|[A-Za-z]+))?",
+    rf"\b(?P<below>(?:minus|negative)\s+)?(?P<words>(?:{_ENGLISH_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_ENGLISH_WORD}))*)\b(?:\s(?P<unit>o'clock|[A-Za-z]+))?",
     re.IGNORECASE,
 )
 
@@ -57,6 +67,12 @@ _UNIT_WORDS = "gb mb tb kg g km m cm mm l ml hz w kw v year month week day hour 
 _ENGLISH_UNITS = frozenset(_UNIT_WORDS.split())
 _MEASURES = frozenset(("gb", "mb", "tb", "kg", "km", "cm", "mm", "ml", "kw"))
 """After a single kanji too: 五kg."""
+
+
+_PARTS_OF = {"時": "分", "時間": "分", "月": "日"}
+_MOMENTS = frozenset(_PARTS_OF.items())
+_HALF = re.compile(rf"(?<=[\d{_KANJI}]時)半|(?<=[\d{_KANJI}]時間)半")
+_MINUTES = re.compile(r"[0-5]\d(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +100,77 @@ def quantities(text: str) -> frozenset[Quantity]:
 
 
 def written(text: str) -> tuple[Written, ...]:
-    """Every number in `text` and where it stands once that is NFKC, in order."""
+    """Every number in `text` and where it stands once that is NFKC, in order; a moment is one."""
     text = unicodedata.normalize("NFKC", text)
+    found: list[Written] = []
+    for one in _pieces(text):
+        joined = _joined(found[-1], one, text) if found else None
+        if joined is not None:
+            found[-1] = joined
+        else:
+            found.append(one)
+    return tuple(_with_half(one, text) for one in found)
+
+
+def _joined(first: Written, second: Written, text: str) -> Written | None:
+    """Two pieces as the one moment that they name: 17時 and 30分, 17 and :30, 十一月 and 三十日."""
+    value, part = first.quantity.value, second.quantity.value
+    if not (value == value.to_integral_value() and part == part.to_integral_value() and 0 <= part < 100):
+        return None
+    unit, between = first.quantity.unit, text[first.end : second.start]
+    by_units = between == "" and (unit, second.quantity.unit) in _MOMENTS
+    by_colon = between == ":" and unit == "" and value < 25 and _MINUTES.match(text, second.number_start) is not None
+    if not (by_units or (by_colon and second.quantity.unit in ("", "am", "pm"))):
+        return None
+    unit = unit or second.quantity.unit or "時"
+    quantity = Quantity((value + part / 100).normalize() + 0, unit)
+    number_end = second.number_end if by_colon else second.end
+    return Written(quantity, first.start, second.end, first.number_start, number_end)
+
+
+def _with_half(one: Written, text: str) -> Written:
+    """三時半 is half past three."""
+    if one.quantity.unit not in ("時", "時間") or text[one.end : one.end + 1] != "半":
+        return one
+    quantity = Quantity(one.quantity.value + Decimal("0.3"), one.quantity.unit)
+    return Written(quantity, one.start, one.end + 1, one.number_start, one.end + 1)
+
+
+def _pieces(text: str) -> list[Written]:
+    """The numbers of a text (NFKC) one by one."""
     found: list[Written] = []
     for match in _NUMERAL.finditer(text):
         number, unit = match["number"], match["unit"] or ""
-        if not _counts(number, unit) or _NOT_COUNTED.match(text, match.start("number")):
+        point = match["point"] or match["spoken"] or ""
+        if not _counts(number + point, unit) or _NOT_COUNTED.match(text, match.start("number")):
             continue
         value = _value(number) * _ENGLISH_LARGE.get((match["thousands"] or "").lower(), 1)
+        if point:
+            value += Decimal("0." + "".join(str(_DIGITS.get(digit, digit)) for digit in point))
         if (match["thousands"] or "").lower() == "k":
             value *= 1000
-        number_end = match.end("thousands" if match["thousands"] else "number")
+        if match["below"]:
+            value = -value
+        last = "thousands" if match["thousands"] else "point" if match["point"] else "spoken" if point else "number"
+        number_end = match.end(last)
         end = match.end() if _unit(unit) else number_end
         counted = Quantity(value, _unit(match["sign"] or unit))
-        found.append(Written(counted, match.start(), end, match.start("number"), number_end))
+        number_start = match.start() if match["below"] else match.start("number")
+        found.append(Written(counted, match.start(), end, number_start, number_end))
     for match in _ENGLISH_NUMERAL.finditer(text):
         words = [word for word in re.split(r"[\s-]+", match["words"].lower()) if word != "and"]
         # "one" alone is a pronoun more often than a number, and "30 thousand" was read above.
         if words != ["one"] and not (words[0] in _ENGLISH_LARGE and re.search(r"\d\s?$", text[: match.start()])):
-            counted = Quantity(_english_value(words), _unit(match["unit"] or ""))
+            value = _english_value(words) * (-1 if match["below"] else 1)
+            counted = Quantity(value, _unit(match["unit"] or ""))
             end = match.end() if counted.unit else match.end("words")
             found.append(Written(counted, match.start(), end, match.start(), match.end("words")))
-    return tuple(sorted(found, key=lambda one: (one.start, one.end)))
+    return sorted(found, key=lambda one: (one.start, one.end))
 
 
 def without_quantities(text: str) -> str:
     """`text` as NFKC with a comma for every number and its unit; what is no unit (2 sons) stays."""
-    text = unicodedata.normalize("NFKC", text)
+    text = _HALF.sub("", unicodedata.normalize("NFKC", text))
 
     def removed(match: re.Match[str]) -> str:
         unit = match["unit"] or ""
@@ -118,7 +178,8 @@ def without_quantities(text: str) -> str:
 
     def numeral(match: re.Match[str]) -> str:
         unit = match["unit"] or ""
-        return removed(match) if _counts(match["number"], unit) else match[0]
+        number = match["number"] + (match["point"] or match["spoken"] or "")
+        return removed(match) if _counts(number, unit) else match[0]
 
     def english(match: re.Match[str]) -> str:
         return match[0] if match["words"].lower() == "one" else removed(match)
@@ -127,8 +188,17 @@ def without_quantities(text: str) -> str:
 
 
 def values(text: str) -> frozenset[Decimal]:
-    """The numbers in `text` without what they count."""
-    return frozenset(one.value for one in quantities(text))
+    """The numbers in `text` as they are written, each piece of a moment too, without their sign and what they count."""
+    return frozenset(abs(one.quantity.value) for one in _pieces(unicodedata.normalize("NFKC", text)))
+
+
+def as_written(quantity: Quantity) -> str:
+    """How people write it: 17時30分, 30000円."""
+    value, unit = quantity.value, quantity.unit
+    if unit in _PARTS_OF and value != value.to_integral_value():
+        whole = int(value)
+        return f"{whole}{unit}{int((value - whole) * 100)}{_PARTS_OF[unit]}"
+    return f"{value:f}{unit}"
 
 
 def _counts(number: str, unit: str) -> bool:

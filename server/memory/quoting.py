@@ -21,21 +21,13 @@ from server.memory.bare_answers import asks_another, is_answer, statement_of
 from server.memory.check import is_correction, is_filler
 from server.memory.content import content_words, has_value, is_bare_value, is_supposed, is_unasserted_value
 from server.memory.dates import named_days
+from server.memory.matters import matters
 from server.memory.nouns import nouns
 from server.memory.prompts import Draft, SpokenExchange
+from server.memory.questions import asks, only_asks, sentences, without_its_question
 from server.memory.restating import PutRight, puts_right, restated, swapped, without_opening
 from server.memory.said_days import lasting
-from server.memory.telling import (
-    DECISION,
-    PREFERENCE,
-    asks,
-    only_asks,
-    orders,
-    sentences,
-    tells,
-    without_its_question,
-    written_in,
-)
+from server.memory.telling import DECISION, PREFERENCE, orders, tells, without_request, written_in
 from server.memory.whose import in_first_person, is_own, of_another
 from server.storage.recall_tables import MemoryType
 from server.storage.words import plain
@@ -59,20 +51,27 @@ class _Piece:
     quote: str
     language: str
     value_only: bool = False
+    begins: bool = False
+    """Another matter than what was told before it in the same breath."""
 
 
 def quoted(exchanges: Sequence[SpokenExchange], language: str) -> tuple[Draft, ...]:
     """The memories of a segment in the user's words, in order; none when nothing in it tells anything.
 
     A correction is carried out in what it corrects, an answer is told with what was asked; where neither can be, they
-    stand as they were said, and no question stands first. `language`: ISO 639-1; in others than Japanese and English
+    stand as they were said, and no question stands first. What is to be forgotten is not told, and several matters told
+    in one breath are a memory each. `language`: ISO 639-1; in others than Japanese and English
     all but questions and a few words is quoted.
     """
+    exchanges = [replace(one, user=without_request(one.user)) for one in exchanges]
     pieces: list[_Piece] = []
     for place in range(len(exchanges)):
         _add(pieces, exchanges, place, language)
-    subject = _subject(pieces, exchanges)
-    return tuple(_draft(part, exchanges, subject) for part in _parts(pieces, exchanges))
+    drafts: list[Draft] = []
+    for matter in _by_matter(pieces, exchanges):
+        subject = _subject(matter, exchanges)
+        drafts += (_draft(part, exchanges, subject) for part in _parts(matter, exchanges))
+    return tuple(drafts)
 
 
 def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, language: str) -> None:
@@ -89,6 +88,12 @@ def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, 
             _add_value(pieces, exchanges, place, language, corrects=corrects)
         return
     if not telling:
+        return
+    told = () if corrects else matters(one.user, one.on)
+    if len(told) > 1:
+        for number, words in enumerate(told):
+            quote = _lasting(replace(one, user=words), language)
+            pieces.append(_Piece((place,), quote, language, begins=number > 0))
         return
     piece = _Piece((place,), _lasting(one, language), language)
     if corrects and place and not is_filler([exchanges[place - 1].user]) and not _apart(exchanges, place, one.user):
@@ -214,6 +219,24 @@ def _only_denies(one: SpokenExchange) -> bool:
     if is_correction(one.user) and is_unasserted_value(one.user):
         return True
     return is_correction(one.user) and not has_value(rest) and not content_words(rest, one.on)
+
+
+def _by_matter(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> list[list[_Piece]]:
+    """Pieces of one matter together: what is told after two were told in one breath goes on with the one it names."""
+    found: list[list[_Piece]] = []
+    for piece in pieces:
+        if not found or piece.begins:
+            found.append([])
+        named = {plain(name) for name in _names(piece, exchanges)}
+        same = (
+            []
+            if piece.begins
+            else [
+                matter for matter in found if named & {plain(name) for one in matter for name in _names(one, exchanges)}
+            ]
+        )
+        (same or found)[-1].append(piece)
+    return found
 
 
 def _parts(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> Iterator[list[_Piece]]:

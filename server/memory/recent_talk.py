@@ -15,7 +15,8 @@ from server.memory.asking import Asker
 from server.memory.check import is_correction, is_filler
 from server.memory.content import is_bare_value
 from server.memory.meant import RecentTurn, Thing, memory_thing, turn_thing
-from server.memory.telling import only_asks, orders
+from server.memory.questions import only_asks
+from server.memory.telling import orders
 from server.storage import memories, memory_lookup, turns
 from server.storage.database import Databases, Db
 from server.storage.memory_ids import MEMORY_ID

@@ -15,7 +15,7 @@ from server.memory.content import WEEKDAY, content_words, is_bare_value, is_supp
 from server.memory.dates import DateRange, named_days
 from server.memory.numbers import Written, written
 from server.memory.said_days import lasting
-from server.storage.words import entity_key
+from server.storage.words import entity_key, straight
 
 _OPENERS = (
     r"(?:あ[っあー]*(?=[、。,.!\s])|えっと|ええと|いや|いえ|いいえ|ううん|ごめん(?:なさい|ね)?|すまん|すみません|すいません|しまった"
@@ -52,7 +52,7 @@ _SAYS_MORE = re.compile(r"[はがをもに](?=.)")
 _ROUGHLY_BEFORE = re.compile(r"(?:約|だいたい|およそ|\b(?:about|around|almost|nearly|roughly)\s+)$", re.IGNORECASE)
 _ROUGHLY_AFTER = re.compile(r"(?:くらい|ぐらい|ほど|ちょっと|弱|強)")
 _PART_OF_DAY = re.compile(r"(?:午前|午後|朝の?|昼の?|夕方の?|夜の?)$")
-_GOES_ON = re.compile(r"半|前|過ぎ|すぎ")
+_GOES_ON = re.compile(r"前|過ぎ|すぎ")
 _SIGN = re.compile(
     r"(?:[-−‐–—+±]|(?<=[\d一二三四五六七八九十百千万])[・.:/〜~]|マイナス|プラス|零下|氷点下|\b(?:minus|negative|below)\s*)\s?[$¥€]?$",
     re.IGNORECASE,
@@ -205,7 +205,7 @@ def _with_words(statement: str, wrong: str, right: str) -> Restated | None:
 
 
 def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str, whole: PutRight) -> Restated | None:
-    plain = unicodedata.normalize("NFKC", said)
+    plain = straight(said)
     new = written(plain)
     in_days = [span for days in named_days(statement, stated_on) for span in _places(statement, days.said)]
     old = [one for one in written(statement) if not any(start <= one.start < end for start, end in in_days)]
@@ -222,6 +222,9 @@ def _with_number(statement: str, stated_on: dt.date, said: str, wrong: str, whol
     if len(fitting) != 1 or fitting[0].quantity.value == new[0].quantity.value:
         return None
     place = fitting[0]
+    if (place.quantity.value < 0) != (new[0].quantity.value < 0):
+        # Of five below, 三度 may be three below.
+        return None
     if not _stands_alone(place, old, statement, new[0], named=bool(taken_back)):
         return None
     if (
@@ -276,7 +279,7 @@ def _counted(text: str, one: Written) -> str:
 
 
 def _stands_alone(place: Written, every: list[Written], statement: str, new: Written, *, named: bool) -> bool:
-    """Whether a number is a value by itself: not the hour of 三時半, nor of 午後三時 when only 四時 was said."""
+    """Whether a number is a value by itself: not the hour of 三時前, nor of 午後三時 when only 四時 was said."""
     if any(other.start == place.end or other.end == place.start for other in every):
         return False
     if _SIGN.search(statement[: place.start]) or _RANGE.match(statement, place.end):
@@ -355,7 +358,7 @@ def _opened(words: str) -> str:
 
 
 def _normal(words: str) -> str:
-    return unicodedata.normalize("NFKC", words).replace("’", "'").strip()
+    return straight(words).strip()
 
 
 def without_opening(words: str) -> str:
@@ -369,7 +372,7 @@ def _says_more(wrong: str, right: str) -> bool:
 
 def _denied(words: str) -> str:
     """The part of `words` that is taken back."""
-    plain = unicodedata.normalize("NFKC", words).replace("’", "'")
+    plain = straight(words)
     kept = without_denied(plain)
     return plain[: len(plain) - len(kept)] if plain.endswith(kept) else ""
 

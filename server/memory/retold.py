@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from server.memory.check import stated
 from server.memory.content import content_words
 from server.memory.numbers import Quantity, quantities
-from server.memory.telling import only_asks
+from server.memory.questions import only_asks
 from server.storage.memory_records import Memory
 from server.storage.words import entity_key, fold
 

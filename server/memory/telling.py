@@ -1,54 +1,26 @@
 """Whether an utterance tells something that may matter later, rather than asks, orders, plays or exclaims.
 
-Pure, by the look of the words, Japanese and English; of other languages only the length tells. Knows no conversation:
-what an answer answers is `bare_answers.py`'s matter.
+Pure, by the look of the words, Japanese and English; of other languages only the length tells. What asks is told in
+`questions.py`. Knows no conversation: what an answer answers is `bare_answers.py`'s matter.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
 from typing import Literal
 
 from server.memory.check import is_correction, is_filler
 from server.memory.dates import named_days
 from server.memory.english_words import VERBS
-from server.memory.forget_words import asks_to_forget
+from server.memory.forget_words import asks_to_forget, parted
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
+from server.memory.questions import asks, asks_to_remember, sentences
 from server.storage.words import plain
 
-_TITLE = re.compile(r"\b(Mrs?|Dr)\.")
-_NO_STOP = "\ue000"
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ÿ]{2,}|\bI\b")
-_TOLD_BEFORE_ASKING = re.compile(r"(けど|から|ので|(?<=だ)し)、(?=.{4,})")
-_SENTENCE = re.compile(r"(?:[^。!?！？.]|\.(?=\d))+(?:[。!?！？]+|\.|$)|[.]")
-
-_REMEMBER = re.compile(
-    r"覚えて(?!る|い(?:る|ま|た|な)|ま|た|な|くれ(?:た|て))|覚えと[いけ]|忘れないで(?!いる|いた|る|た)|メモして(?!る|い|た)|メモっと"
-    r"|\bremember\b|\bdon't forget\b|\bnote that\b",
-    re.IGNORECASE,
-)
-_REMEMBERED = re.compile(
-    r"\b(?:(?:do|did|don't|didn't|if|(?:can|could|will|would)(?!\s+you\s+(?:please\s+)?remember\s+(?:that|this|to)\b))"
-    r"\s+(?:you|i|we)|i|we|he|she|they|can't|cannot|don't|didn't|not|never)\s+(?:(?:still|even|really|always|not)\s+)*"
-    r"remember\b|\bremember\s+(?:how|what|when|where|who|which|why|if)\b",
-    re.IGNORECASE,
-)
-"""Whether one does is told or asked, and nobody is to."""
-_QUESTION = re.compile(
-    r"[?？]\s*$"
-    r"|(?:覚えて|(?:、|って|か)知って)い?る[。!]?$|っけ、[^、]{1,8}$"
-    r"|(?:かな[あぁー]?|かしら|っけ|だろう[ね]?|でしょうか|ますか|ですか|たか|のか|んだい|教えて)[。!]?$"
-    r"|(?:何|(?<!ん)なに|なんの|なんで|誰|(?<!よ)だれ|どこ|(?<![ぶ])どう(?!し?ても|ぶつ|ぞ)|どんな|どれ|どっち"
-    r"|(?<![あこそ])いつ(?!も)|いくつ|いくら|なぜ)[^、]*"
-    r"(?:の|と思う|んだ|か|い|にした|は|がいい)[。]?$"
-    r"|^(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may"
-    r"|have you|has)\b(?!\s+(?:a|an)\s+(?:day|week|night))[^,.!]*$",
-    re.IGNORECASE,
-)
 _COMMAND = re.compile(
     r"(?:(?:向い|うなずい|頷い|笑っ|歌っ|止め|とめ|下げ|上げ|つけ|消し|教え|言っ|聞かせ|踊っ|鳴らし|数え|起き|黙っ|見|話し"
     r"|待っ|来|手伝っ|お願いし)(?:て|で)(?:よ|ね|くれ|ください|ちょうだい|ほしい|くれない)?|しよう(?:か|よ|ぜ)?|やろう(?:よ|か)?"
@@ -77,6 +49,12 @@ DECISION = re.compile(
     r"|\b(?:decided|settled on|we'll|i'll|going to|plan to|planning to|agreed|chose|made up my mind)\b",
     re.IGNORECASE,
 )
+_ABLE = re.compile(
+    r"^(?:私|わたし|あたし|僕|ぼく|俺|おれ|うち)(?:は|も|って).*"
+    r"(?:食べら?れ|られ(?=る|ない|ま)|でき|[飲読]め|泳げ|話せ|[乗作走踊]れ|[弾書歩聞]け|[歌使]え|打て|利き|[弱強]い)"
+    r"(?:る|ない|ます|ません)?(?:んだ|の|です|だ)?[よね]*[。]?$"
+)
+"""What somebody can or cannot do: no name is in 私は何でも食べられる."""
 _TELLING_ENGLISH = re.compile(
     r"\b(?:i|i'm|i've|i'll|i'd|my|we|we're|we've|our|he|he's|she|she's|his|her|they|their|there's|the|a)\b",
     re.IGNORECASE,
@@ -97,37 +75,26 @@ def tells(text: str, on: dt.date, language: str) -> bool:
     """Whether an utterance tells something that may matter later. `language`: ISO 639-1."""
     if is_filler([text]):
         return False
-    # What is to be forgotten is not told.
-    left = [sentence for sentence in sentences(text) if not asks_to_forget(sentence)]
-    if any(_is_to_be_kept(_plain(sentence)) for sentence in left):
+    left = list(sentences(without_request(text)))
+    if any(asks_to_remember(sentence) for sentence in left):
         return True
     return any(_sentence_tells(sentence, on, language) for sentence in left)
 
 
-def asks(sentence: str) -> bool:
-    """Whether a sentence is a question, or asks to be told, and nothing else."""
-    plain = _plain(sentence)
-    return bool(_QUESTION.search(plain)) and not _is_to_be_kept(plain) and not _TOLD_BEFORE_ASKING.search(plain)
-
-
-def only_asks(text: str) -> bool:
-    """Whether there is nothing but questions in `text`."""
-    found = list(sentences(text))
-    return bool(found) and all(map(asks, found))
+def without_request(text: str) -> str:
+    """What is told in `text`, without what is to be forgotten."""
+    if told := parted(text)[1]:
+        return told
+    # As it stands, where nothing is to be forgotten.
+    left = [sentence for sentence in sentences(text) if not asks_to_forget(sentence)]
+    return text if not asks_to_forget(text) else " ".join(left)
 
 
 def orders(text: str) -> bool:
     """Whether the robot is told to do something, to forget too, or a game is begun."""
-    return bool(_COMMAND.search(_plain(text))) or (bool(text.strip()) and all(map(asks_to_forget, sentences(text))))
-
-
-def without_its_question(sentence: str) -> str:
-    """A sentence that tells and then asks, without what it asks: 猫を飼うけど、名前はどうしよう is 猫を飼う。"""
-    match = _TOLD_BEFORE_ASKING.search(sentence)
-    if match is None or not _QUESTION.search(_plain(sentence)) or _is_to_be_kept(_plain(sentence)):
-        return sentence
-    told = sentence[: match.start()]
-    return (told[:-1] + "だ" if match[1] == "ので" and told.endswith("な") else told) + "。"
+    if _COMMAND.search(_plain(text)):
+        return True
+    return bool(text.strip()) and all(map(asks_to_forget, sentences(text))) and not parted(text)[1]
 
 
 def exact(text: str, on: dt.date) -> bool:
@@ -135,22 +102,11 @@ def exact(text: str, on: dt.date) -> bool:
     return bool(quantities(text)) or any((one.first, one.last) != (on, on) for one in named_days(text, on))
 
 
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text` with their marks, as they stand; the full stop of a title ends none."""
-    for match in _SENTENCE.finditer(_TITLE.sub(lambda title: title[1] + _NO_STOP, text)):
-        if match[0].strip():
-            yield match[0].strip().replace(_NO_STOP, ".")
-
-
 def written_in(text: str) -> Literal["ja", "latin"] | None:
     """The script an utterance is in; None where it is a word or two that fit anywhere."""
     if _JAPANESE.search(text):
         return "ja"
     return "latin" if len(_LATIN_WORD.findall(text)) >= 2 else None
-
-
-def _is_to_be_kept(plain: str) -> bool:
-    return bool(_REMEMBER.search(_REMEMBERED.sub(" ", plain)))
 
 
 def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
@@ -172,7 +128,7 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
         return len(plain.split()) >= 4 or len(plain) >= _LONG_ENOUGH
     if _COMMAND.search(plain) and (len(plain) < _LONG_ENOUGH and not is_exact):
         return False
-    if PREFERENCE.search(plain) or DECISION.search(plain):
+    if PREFERENCE.search(plain) or DECISION.search(plain) or _ABLE.search(plain):
         return True
     found = nouns(plain, on)
     # A word alone is an answer or a move in a game.

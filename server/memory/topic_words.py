@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from server.memory.check import is_correction, is_filler, opens_topic
 from server.memory.nouns import nouns
+from server.memory.questions import only_asks
 from server.memory.restating import puts_right
-from server.memory.telling import only_asks, orders, tells, written_in
+from server.memory.telling import orders, tells, written_in
 from server.storage.words import entity_key, fold
 
 _ANY_DAY = dt.date(2000, 1, 3)
@@ -68,7 +69,7 @@ class _Talk:
         self._names |= _names(text)
         telling = tells(text, _ANY_DAY, _language(text, language))
         self._announced = not self._told and not telling and opens_topic(text)
-        self._chatted_since = self._told and not telling and not _GOES_ON.search(text)
+        self._chatted_since = self._told and not telling and not points_back(text)
         self._told = self._told or telling
 
     def turns_to(self, text: str, language: str) -> bool:
@@ -82,17 +83,32 @@ class _Talk:
         if tells(text, _ANY_DAY, _language(text, language)):
             if not self._told:
                 return not self._announced
-            return elsewhere and not _JOINS.search(text) and (self._chatted_since or _is_another_matter(text))
+            return elsewhere and not joins(text) and (self._chatted_since or _is_another_matter(text))
         if not self._told:
             return False
         return orders(text) or (only_asks(text) and (elsewhere or bool(_SUM.search(fold(text)))))
 
 
+def joins(text: str) -> bool:
+    """Whether a sentence says that it is said on to what was said before: だから, so."""
+    return _JOINS.search(text) is not None
+
+
+def points_back(text: str) -> bool:
+    """Whether it speaks of what was said before: it, それ, 宿は."""
+    return _GOES_ON.search(text) is not None
+
+
+def begins_with_ones_own(text: str) -> bool:
+    """Whether it begins with somebody or something of the speaker's: 姉が, うちの猫."""
+    return _OWN.search(text) is not None
+
+
 def _is_another_matter(text: str) -> bool:
     """Whether a sentence that names something new tells of it rather than more of what was told right before."""
-    if _OWN.search(text):
+    if begins_with_ones_own(text):
         return True
-    return not _GOES_ON.search(text) and (written_in(text) == "ja" or bool(_ENGLISH_NEW.search(text)))
+    return not points_back(text) and (written_in(text) == "ja" or bool(_ENGLISH_NEW.search(text)))
 
 
 def _names(text: str) -> set[str]:

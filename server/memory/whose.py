@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from server.memory.content import content_words
 from server.memory.nouns import nouns
-from server.storage.words import fold
+from server.storage.words import fold, plain, straight
 
 _ANY_DAY = dt.date(2000, 1, 3)
 _LIKES = re.compile(r"好き|嫌い|きらい|苦手|食べられ|飲めな|ほしい|欲しい")
@@ -35,6 +35,9 @@ _OWNER = re.compile(rf"(?P<who>{_KIN}|{_NAMED})(?:の(?P<what>[一-龯々ァ-ヺ
 _SUBJECT = re.compile(
     r"(?P<what>[一-龯々ァ-ヺーA-Za-z0-9]{1,20})(?:は|が(?!好き|大好き|嫌い|苦手|食べ|飲め|できる|ほしい|欲しい))"
 )
+_ASKED = re.compile(r"(?<=[一-龯々ァ-ヺー])(?=いくら|いつ|いくつ|どこ|何[一-龯])")
+"""マウスいくら: where は was left out."""
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _PERSONAL = re.compile(
     r"身長|体重|血液型|誕生日|年齢|[歳才]|番号|住所|給料|趣味|好み|アレルギー|血圧|視力|体温|熱|靴|名前|苗字|名字|持病|薬|今日|昨日|明日"
     r"|\b(?:height|weight|age|birthday|blood type|allerg\w*|passport|phone number|salary|hobby|shoe size)\b",
@@ -44,28 +47,28 @@ _PERSONAL = re.compile(
 
 def is_own(text: str) -> bool:
     """Whether a statement may be about nobody but whoever says it: in the first person, or of no subject."""
-    plain = fold(text).replace("’", "'")
-    if _FIRST.search(plain):
+    words = plain(text)
+    if _FIRST.search(words):
         return True
-    if _persons(text):
+    if persons(text):
         return False
-    subjects = [match["what"] for match in _SUBJECT.finditer(plain)]
+    subjects = [match["what"] for match in _SUBJECT.finditer(words)]
     if subjects:
         return all(_PERSONAL.search(one) for one in subjects)
-    if re.search(r"[ぁ-んァ-ヶ一-龯]", plain):
+    if re.search(r"[ぁ-んァ-ヶ一-龯]", words):
         return True
-    return bool(_PERSONAL.search(plain)) or not content_words(text, _ANY_DAY)
+    return bool(_PERSONAL.search(words)) or not content_words(text, _ANY_DAY)
 
 
 def in_first_person(text: str) -> bool:
     """Whether somebody speaks of himself."""
-    return bool(_FIRST.search(fold(text).replace("’", "'")))
+    return bool(_FIRST.search(plain(text)))
 
 
 def is_of_self(text: str) -> bool:
     """Whether a statement is about whoever says it, as by its words: 私の, 体重, 好き; not merely of no subject."""
-    plain = fold(text)
-    return in_first_person(text) or (is_own(text) and bool(_PERSONAL.search(plain) or _LIKES.search(plain)))
+    words = fold(text)
+    return in_first_person(text) or (is_own(text) and bool(_PERSONAL.search(words) or _LIKES.search(words)))
 
 
 def of_another(mine: Sequence[str], theirs: Sequence[str], *texts: str) -> bool:
@@ -78,16 +81,19 @@ def apart(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     return bool(mine and theirs) and not {*mine} & {*theirs}
 
 
-def asks_about(question: str, statement: str) -> bool:
-    """Whether what `question` names is what `statement` is about; also when it names nothing."""
+def asks_about(question: str, statement: str, *, alike: bool = False) -> bool:
+    """Whether what `question` names is what `statement` is about; also when it names nothing.
+
+    A thing has many names (パソコン, デスクトップ): `alike`: the two are of one thing, as far as their meaning tells.
+    What is somebody's is not asked for by another word.
+    """
     told = fold(statement)
-    if any(one not in told for one in _persons(question)):
+    if any(one not in told for one in persons(question)):
         return False
-    asked = [fold(one) for one in nouns(question, _ANY_DAY) if not one.startswith("何")]
-    # A thing has many names (パソコン, デスクトップ); what is somebody's is not asked for by another word.
-    if asked and _persons(statement) and not any(_shared(one, told) for one in asked):
+    asked = things_asked(question)
+    if asked and not any(_shared(fold(one), told) for one in asked) and (persons(statement) or not alike):
         return False
-    if (asked or in_first_person(question)) and not _persons(question):
+    if (asked or in_first_person(question)) and not persons(question):
         for owned in _OWNER.finditer(told):
             # 誕生日 is not 姉の誕生日.
             if owned["who"] not in fold(question) and (not owned["what"] or _shared(owned["what"], fold(question))):
@@ -95,16 +101,32 @@ def asks_about(question: str, statement: str) -> bool:
     return True
 
 
+def things_asked(question: str) -> tuple[str, ...]:
+    """What a question names, as it stands there."""
+    return tuple(one for one in nouns(_ASKED.sub("は", question), _ANY_DAY) if not one.startswith("何"))
+
+
+def by_another_name(question: str, statement: str) -> bool:
+    """Whether they share no name, and may be of one thing all the same: only their meaning can tell."""
+    return not asks_about(question, statement) and asks_about(question, statement, alike=True)
+
+
+def without_thing(question: str, thing: str) -> str:
+    """The same question of something that is not named."""
+    return _ASKED.sub("は", straight(question)).replace(thing, "それ" if _JAPANESE.search(question) else "it")
+
+
 def same_people(one: str, other: str) -> bool:
     """Whether no statement names people of whom the other names none while it names its own."""
-    mine, theirs = _persons(one, _POSSESSOR), _persons(other, _POSSESSOR)
+    mine, theirs = persons(one, _POSSESSOR), persons(other, _POSSESSOR)
     return not mine or not theirs or bool(mine & theirs)
 
 
-def _persons(text: str, names: re.Pattern[str] = _NAME) -> set[str]:
-    plain = text.replace("’", "'")
-    found = {fold(match[0]) for match in _PERSON.finditer(fold(plain))}
-    return found | {fold(match[0]) for match in names.finditer(plain)}
+def persons(text: str, names: re.Pattern[str] = _NAME) -> set[str]:
+    """Other people than the speaker who are named, folded."""
+    written = straight(text)
+    found = {fold(match[0]) for match in _PERSON.finditer(fold(written))}
+    return found | {fold(match[0]) for match in names.finditer(written)}
 
 
 def _shared(name: str, text: str) -> bool:

@@ -44,6 +44,9 @@ def test_words_that_say_what_it_is_about(text: str, words: set[str]) -> None:
         "違う、明日だよ",
         "It's not 300, it's 250",
         "250 dollars",
+        "十七時三十分だよ",
+        "違う、三時半だよ",
+        "65・5キロだった",
     ],
 )
 def test_a_value_alone(text: str) -> None:

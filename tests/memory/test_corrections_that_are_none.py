@@ -74,6 +74,9 @@ async def test_what_is_not_told_as_a_fact_changes_nothing(
         ("姉は三十歳だよ", "弟は何歳だっけ", "三十歳だよ。", "違う、二十六歳だよ", "弟は二十六歳だよ。"),
         ("姉は三十歳だよ", "弟は何歳だっけ", "三十歳だよ。", "違う、弟は二十六歳だよ", "弟は二十六歳だよ。"),
         ("Anna's phone extension is 4411", "What number is Bob's extension?", "4411.", "No, 5522", "Bob: 5522."),
+        # Of another thing of the same realm, which the robot has taken for it.
+        (PC, "マウスいくらだった", "三万円だよ。", "違う、五千円だよ", "マウスは五千円だよ。"),
+        (KAYAK, "How much was the paddle?", "640 dollars.", "No, 80 dollars", "The paddle: 80 dollars."),
         (
             "My sister's wedding is on June 5",
             "When is my brother's wedding?",
@@ -197,6 +200,19 @@ async def test_a_fact_of_others_is_corrected_by_anybody(tmp_path: Path, ken: str
         await home.talk("母の誕生日は五月三日だよ", speaker_id="aki")
         await home.talk("違う、母の誕生日は五月四日だよ", speaker_id=ken)
         assert summary_of(await home.memories(), "superseded") == ["母の誕生日は五月三日だよ。"]
+
+
+@pytest.mark.parametrize(("again", "status"), [("aki", "superseded"), (None, "active"), ("ken", "active")])
+async def test_what_is_private_is_corrected_by_nobody_who_may_not_find_it(
+    tmp_path: Path, again: str | None, status: str
+) -> None:
+    """An unknown voice may be anybody's: it corrects what the house knows, and not what it may not even find."""
+    async with house(tmp_path, summaries, quotes=True) as home:
+        where = {"channel_id": "stackchan:bedroom", "private": True}
+        await home.talk("母の誕生日は五月三日だよ", speaker_id="aki", **where)
+        await home.talk("違う、母の誕生日は五月四日だよ", speaker_id=again, **where)
+        (first, *_) = await home.memories()
+        assert (first.summary, first.status) == ("母の誕生日は五月三日だよ。", status)
 
 
 @pytest.mark.parametrize("again", ["aki", None])

@@ -230,6 +230,45 @@ async def test_whatever_the_model_understood_words_that_keep_forget_nothing(
     assert forget.asked == []
 
 
+@pytest.mark.parametrize(
+    ("request_words", "query", "named", "beside", "answer"),
+    [
+        (
+            "パソコンのことは忘れて",
+            "パソコン",
+            [
+                f"{whose}のパソコンが新宿の修理店で故障した。"
+                for whose in ("会社", "学校", "書斎", "居間", "倉庫", "別荘")
+            ],
+            "新宿の修理店は故障に強い。",
+            "全部",
+        ),
+        (
+            "Forget about the computer.",
+            "computer",
+            [
+                f"The {which} computer burnt in the harbour workshop."
+                for which in ("red", "blue", "black", "green", "new", "white")
+            ],
+            "The harbour workshop burnt down.",
+            "All of them.",
+        ),
+    ],
+)
+async def test_all_of_them_is_not_what_never_had_the_word_and_did_not_fit(
+    request_words: str, query: str, named: list[str], beside: str, answer: str
+) -> None:
+    """It may be meant, for it shares much with what is; but it was not told."""
+    forget = Forget()
+    memories = [memory(at, text, topic="", entities=()) for at, text in enumerate(named, start=1)]
+    other = memory(9, beside, topic="", entities=())
+    tool = ForgetMemory(Search(result(*memories, other)), forget)
+    told = await tool.run({"query": query}, replace(FORGETTING, words=request_words))
+    assert (len(told["which"]), told["more"]) == (5, 2)
+    assert (await tool.run({"query": answer}, answering(answer)))["forgotten"] == 6
+    assert [set(one) for one in forget.asked] == [{one.memory_id for one in memories}]
+
+
 async def test_of_many_conversations_the_one_that_was_asked_first_is_asked_again() -> None:
     forget = Forget()
     tool = ForgetMemory(Search(result(PC, OFFICE)), forget)

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from server.memory.forget_words import asks_to_forget, turns_to_something_else
+from server.memory.forget_words import asks_to_forget, parted, turns_to_something_else
 from server.memory.telling import tells
 
 pytestmark = pytest.mark.unit
@@ -51,6 +51,47 @@ PLAIN = [
     "パソコンのことは忘れて、お願い",
     "パソコンは売ったから、忘れて",
 ]
+
+
+@pytest.mark.parametrize(
+    ("words", "request_alone", "told"),
+    [
+        (
+            "Forget my old address, I now live in Exampletown",
+            "Forget my old address,",
+            "I now live in Exampletown",
+        ),
+        ("I moved to York, so please forget my old address.", "so please forget my old address.", "I moved to York"),
+        ("I sold the car. Forget about the bike.", "Forget about the bike.", "I sold the car."),
+        ("前の住所は忘れて、今はエグザンプル町に住んでるよ", "前の住所は忘れて、", "今はエグザンプル町に住んでるよ"),
+        ("今はエグザンプル町に住んでるから、前の住所は忘れて", "前の住所は忘れて", "今はエグザンプル町に住んでる"),
+        ("自転車のことは忘れて。車を売ったよ。", "自転車のことは忘れて。", "車を売ったよ。"),
+    ],
+)
+def test_what_is_told_in_one_breath_with_a_request_is_told_apart(words: str, request_alone: str, told: str) -> None:
+    assert parted(words) == (request_alone, told)
+    assert tells(words, dt.date(2026, 11, 30), "en" if words.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *QUOTED,
+        *ASKED,
+        *PLAIN,
+        # Which one, what is pointed at, how it is asked, and what is no sentence.
+        *(
+            "Forget the laptop, the Fujitsu one",
+            "Forget the laptop, I never liked it",
+            "Forget the address, my old address",
+        ),
+        *("I told you about the laptop, forget it", "Forget about the laptop and my phone number"),
+        *("パソコンのことは忘れて、富士通のやつだよ", "忘れて、パソコンのこと", "昨日話した、パソコンのことは忘れて"),
+        *("パソコンを三万円で買ったけど、それは忘れて", "パソコンは売ったから、もう忘れて", "車を売ったよ。"),
+    ],
+)
+def test_what_belongs_to_the_request_is_not_told(words: str) -> None:
+    assert parted(words) == (words, "")
 
 
 @pytest.mark.parametrize("words", QUOTED)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from server.memory.numbers import Quantity, quantities, values
+from server.memory.numbers import Quantity, as_written, quantities, values
 
 pytestmark = pytest.mark.unit
 
@@ -45,12 +45,82 @@ def test_thirty_thousand_yen_is_one_amount(text: str) -> None:
         ("三匹の猫と二人", [2, 3]),
         ("two hundred and fifty dollars", [250]),
         ("15:30", [15, 30]),
+        ("七時二十分", [7, 20]),
+        ("-640", [640]),
         ("RTX 3050 Ti", [3050]),
         ("1,5", [1, 5]),
     ],
 )
 def test_numbers_in_digits_kanji_and_words(text: str, expected: list[int]) -> None:
     assert sorted(values(text)) == [Decimal(number) for number in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        *(
+            ("六十五・五キロ", "65.5", "キロ"),
+            ("65・5", "65.5", ""),
+            ("六十五点五度", "65.5", "度"),
+            ("三・一四", "3.14", ""),
+        ),
+        ("６５．５％", "65.5", "%"),
+        *(
+            ("-640", "-640", ""),
+            ("残高は−640円", "-640", "円"),
+            ("-$640", "-640", "ドル"),
+            ("マイナス五度", "-5", "度"),
+        ),
+        *(("零下五度", "-5", "度"), ("minus 20 dollars", "-20", "ドル"), ("minus twenty dollars", "-20", "ドル")),
+        *(
+            ("17時30分", "17.3", "時"),
+            ("十七時三十分", "17.3", "時"),
+            ("17:30", "17.3", "時"),
+            ("１７：０５", "17.05", "時"),
+        ),
+        *(
+            ("三時半", "3.3", "時"),
+            ("5:30 pm", "5.3", "pm"),
+            ("二時間三十分", "2.3", "時間"),
+            ("二時間半", "2.3", "時間"),
+        ),
+        *(("十一月三十日", "11.3", "月"), ("11月3日", "11.03", "月")),
+    ],
+)
+def test_a_number_with_its_point_its_sign_or_its_minutes_is_one(text: str, value: str, unit: str) -> None:
+    (found,) = quantities(text)
+    assert found.value == Decimal(value)
+    assert found.unit == unit
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Two or three days; a list; numbers of telephones, ranges, and a hyphen within a name.
+        ("2・3日前", ["2", "3"]),
+        ("10・11月", ["10", "11"]),
+        ("090-1234-5678", ["90", "1234", "5678"]),
+        ("3日-5日", ["3", "5"]),
+        ("RTX-3050", ["3050"]),
+        ("三点五百円", ["3", "500"]),
+        ("room 12, 30 people", ["12", "30"]),
+        ("10:30:15", ["10.3", "15"]),
+        ("2:1", ["1", "2"]),
+    ],
+)
+def test_what_only_stands_beside_a_number_is_another(text: str, expected: list[str]) -> None:
+    assert sorted(one.value for one in quantities(text)) == sorted(map(Decimal, expected))
+
+
+def test_two_hours_are_no_time_of_the_clock() -> None:
+    assert quantities("2時間") != quantities("2時")
+
+
+@pytest.mark.parametrize("text", ["17時30分", "17.5時", "30000円", "-5度", "11月30日", "2時間5分", "65.5キロ", "3050"])
+def test_a_number_is_written_as_people_write_it(text: str) -> None:
+    (found,) = quantities(text)
+    if text != "17.5時":
+        assert quantities(as_written(found)) == {found}
 
 
 @pytest.mark.parametrize(

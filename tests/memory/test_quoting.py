@@ -8,8 +8,9 @@ import pytest
 
 from server.memory.nouns import nouns
 from server.memory.prompts import SpokenExchange
+from server.memory.questions import asks, sentences
 from server.memory.quoting import quoted
-from server.memory.telling import asks, sentences, tells
+from server.memory.telling import tells
 
 pytestmark = pytest.mark.unit
 MONDAY = dt.date(2026, 11, 30)

@@ -104,10 +104,9 @@ def test_a_name_takes_the_place_of_the_name(statement: str, words: str, expected
         (BOUGHT, "私は三万円じゃなくて二万円のがほしい"),
         (BOUGHT, "違うよ"),
         ("りんごを三百円、米を四千円で買った。", "違う、五千円だよ"),
-        # Half past three, and the afternoon, would stay though nobody said so.
-        ("面接は三時半から。", "違う、四時だよ"),
+        # The afternoon would stay though nobody said so.
         ("面接は午後三時から。", "違う、四時だよ"),
-        ("The train leaves at 7:20.", "No, at 8"),
+        ("面接は三時前から。", "違う、四時だよ"),
         ("My shift starts at 3 pm.", "no, four"),
         # Parts of longer words.
         ("タマゴを買った。", "違う、タマじゃなくてミケだよ"),
@@ -122,7 +121,6 @@ def test_a_name_takes_the_place_of_the_name(statement: str, words: str, expected
         ("母が花子に本をあげた", "母じゃなくて花子だよ"),
         ("Bob gave Lena a book.", "it's Lena, not Bob"),
         # Numbers that are only a piece of one, or another kind.
-        ("体重は六十五・五キロだよ", "違う、六十六キロだよ"),
         ("電話は090-1234-5678だよ", "違う、5679だよ"),
         ("室温は零下五度だった", "違う、三度だよ"),
         ("室温は二十度だった", "違う、マイナス二度だよ"),
@@ -147,6 +145,15 @@ def test_where_it_is_not_certain_nothing_is_made(statement: str, words: str) -> 
     ("statement", "words", "expected"),
     [
         ("I ran 5 miles.", "No, 6", "I ran 6 miles."),
+        # A number with its point, its sign or its minutes goes as a whole.
+        ("体重は六十五・五キロだよ", "違う、六十六キロだよ", "体重は六十六キロだよ"),
+        ("体重は六十五キロだよ", "違う、65・5キロだよ", "体重は65・5キロだよ"),
+        ("室温は零下五度だった", "違う、マイナス三度だよ", "室温はマイナス三度だった"),
+        ("面接は三時半から。", "違う、四時だよ", "面接は四時から。"),
+        ("面接は17時30分から。", "違う、18時だよ", "面接は18時から。"),
+        ("面接は十七時から。", "違う、十七時三十分だよ", "面接は十七時三十分から。"),
+        ("The train leaves at 7:20.", "No, at 8", "The train leaves at 8."),
+        ("The train leaves at 7:20.", "No, 7:50", "The train leaves at 7:50."),
         ("I met Ann and Anna.", "it's Anne, not Ann", "I met Anne and Anna."),
         ("The dentist is on December 3 at 3 pm.", "No, 4 pm", "The dentist is on December 3 at 4 pm."),
         ("明日歯医者に行く。", "違う、あさってだよ", "2026年12月3日に歯医者に行く。"),

@@ -6,7 +6,8 @@ import datetime as dt
 
 import pytest
 
-from server.memory.telling import asks, only_asks, orders, sentences, tells, without_its_question, written_in
+from server.memory.questions import asks, only_asks, sentences, without_its_question
+from server.memory.telling import orders, tells, written_in
 
 pytestmark = pytest.mark.unit
 TODAY = dt.date(2026, 12, 1)
@@ -15,6 +16,15 @@ QUESTIONS = (
     *("この前のデスクトップの値段覚えてますか", "パソコンの値段って知ってる", "鍵はどこだっけ、ねえ"),
     *("デスクトップの値段を教えて", "誕生日を覚えてくれた？", "猫の名前、忘れてないよね？"),
     *("How much was the desktop again", "Do you remember how much it was?", "do you still remember my birthday"),
+    *(
+        "マウスいくらだった",
+        "昨日何食べた",
+        "鍵どこに置いた",
+        "誰と会った",
+        "それ何の話だ",
+        "歯医者いつ行く",
+        "so how much was the mouse",
+    ),
     *("Can you remember my birthday?", "What did I pay for the desktop?", "Is it Friday already?"),
 )
 
@@ -51,6 +61,31 @@ def test_what_is_to_be_remembered_is_kept_though_it_asks(text: str) -> None:
 def test_a_word_of_asking_within_another_word_asks_nothing(text: str) -> None:
     assert not asks(text)
     assert not only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("私は何でも食べられる", "僕は誰とでも話せる", "京都は何度も行った", "何も買わなかった", "何より家族が大事だ"),
+        *(
+            "鍵をどこに置いたか忘れた",
+            "いくらだったと聞いた",
+            "いつも駅前で買う",
+            "いつか京都に行く",
+            "どうも父が来たようだ",
+        ),
+        *("昨日いくらを食べた", "幾何を習った", "どこへでも歩いて行く", "父はどうしても肉を食べる"),
+    ],
+)
+def test_a_word_of_asking_that_asks_nothing_tells(text: str) -> None:
+    assert not asks(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["私は何でも食べられる", "僕は泳げない", "わたしは左利き", "ぼくは朝が弱い", "I can eat anything"]
+)
+def test_what_somebody_can_do_is_told(text: str) -> None:
+    assert tells(text, TODAY, "en" if text.isascii() else "ja")
 
 
 @pytest.mark.parametrize("text", ["いつ帰るの", "どいつがやったのか", "なにを食べたの", "どうするの", "だれが来たの"])

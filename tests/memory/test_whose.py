@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.memory.whose import asks_about, is_of_self, is_own, of_another, same_people
+from server.memory.whose import asks_about, by_another_name, is_of_self, is_own, of_another, same_people, without_thing
 
 pytestmark = pytest.mark.unit
 
@@ -86,12 +86,38 @@ def test_a_question_is_about_what_names_all_it_names(question: str, statement: s
         ("弟は何歳", "姉は三十歳だよ"),
         ("父の痛み止めの薬は何錠だっけ", "母の血圧の薬は一日一錠だよ"),
         ("誕生日はいつだっけ", "姉の誕生日は六月九日"),
+        ("マウスいくらだった", "富士通のパソコンを三万円で買った"),
+        ("自転車いくらだった", "富士通のパソコンを三万円で買った"),
+        ("How much was the paddle?", "I paid 640 dollars for the kayak"),
         ("What number is Bob's extension?", "Anna's phone extension is 4411."),
         ("When is my sister's wedding?", "My brother's wedding is on June 5"),
     ],
 )
 def test_of_another_person_or_thing_it_is_not(question: str, statement: str) -> None:
     assert not asks_about(question, statement)
+
+
+@pytest.mark.parametrize(
+    ("question", "statement", "may_be"),
+    [
+        ("この前手に入れたパソコン、いくらだったっけ", "富士通の中古のデスクトップを三万円で買ったよ。", True),
+        ("How much was the couch?", "The two-seat sofa was 260 dollars.", True),
+        # Named by the same word; and somebody else's.
+        ("この前のパソコン、いくらだったっけ", "富士通のパソコンを三万円で買った", False),
+        ("車いくらだっけ", "姉のプリウスは百二十万円だった", False),
+        ("母の車いくらだっけ", "プリウスは百二十万円だった", False),
+        ("", "猫のタマ", False),
+    ],
+)
+def test_another_word_may_name_the_same_thing(question: str, statement: str, may_be: bool) -> None:
+    assert by_another_name(question, statement) is may_be
+    if may_be:
+        assert asks_about(question, statement, alike=True)
+
+
+def test_a_question_is_put_without_its_thing() -> None:
+    assert without_thing("マウスいくらだった", "マウス") == "それはいくらだった"
+    assert without_thing("How much was the paddle?", "paddle") == "How much was the it?"
 
 
 def test_statements_that_name_different_people_are_told_apart() -> None:

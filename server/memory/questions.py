@@ -1,0 +1,83 @@
+"""Whether a sentence is a question, with its mark or without: the one rule that tells what is asked from what is told.
+
+Pure, by the look of the words, Japanese and English. Knows no conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from server.storage.words import plain
+
+_TITLE = re.compile(r"\b(Mrs?|Dr)\.")
+_NO_STOP = "\ue000"
+_TOLD_BEFORE_ASKING = re.compile(r"(けど|から|ので|(?<=だ)し)、(?=.{4,})")
+_SENTENCE = re.compile(r"(?:[^。!?！？.]|\.(?=\d))+(?:[。!?！？]+|\.|$)|[.]")
+
+_REMEMBER = re.compile(
+    r"覚えて(?!る|い(?:る|ま|た|な)|ま|た|な|くれ(?:た|て))|覚えと[いけ]|忘れないで(?!いる|いた|る|た)|メモして(?!る|い|た)|メモっと"
+    r"|\bremember\b|\bdon't forget\b|\bnote that\b",
+    re.IGNORECASE,
+)
+_REMEMBERED = re.compile(
+    r"\b(?:(?:do|did|don't|didn't|if|(?:can|could|will|would)(?!\s+you\s+(?:please\s+)?remember\s+(?:that|this|to)\b))"
+    r"\s+(?:you|i|we)|i|we|he|she|they|can't|cannot|don't|didn't|not|never)\s+(?:(?:still|even|really|always|not)\s+)*"
+    r"remember\b|\bremember\s+(?:how|what|when|where|who|which|why|if)\b",
+    re.IGNORECASE,
+)
+"""Whether one does is told or asked, and nobody is to."""
+_ANY = r"(?![一-龯]{0,2}(?:に|へ|と|から|まで)?(?:でも|も|より))"
+"""何でも, 誰にも, 何度も, 何より: no question."""
+_WHICH = (
+    rf"(?:何{_ANY}(?!しろ|とか|となく|かと|気[なに])|(?<!ん)なに{_ANY}|なんの|なんで(?!す|し[たょ])|誰{_ANY}|(?<!よ)だれ{_ANY}|どこ{_ANY}"
+    rf"|(?<![ぶ])どう(?!し?ても|ぶつ|ぞ|も|せ|やら|に[かも])|どんな|どれ{_ANY}|どっち{_ANY}"
+    rf"|(?<![あこそ])いつ{_ANY}|いくつ{_ANY}|いくら(?!でも)|なぜ)"
+)
+_QUESTION = re.compile(
+    r"[?？]\s*$"
+    r"|(?:覚えて|(?:、|って|か)知って)い?る[。!]?$|っけ、[^、]{1,8}$"
+    r"|(?:かな[あぁー]?|かしら|っけ|だろう[ね]?|でしょうか|ますか|ですか|たか|のか|んだい|教えて)[。!]?$"
+    rf"|{_WHICH}[^、]*(?:の|と思う|んだ|か|い|にした|は|がいい)[。]?$"
+    # Said without a mark, and not within 何を買ったか忘れた or いくらだったと聞いた. いくら may also be eaten.
+    rf"|(?<!幾)(?<!如)(?!いくら[をがは丼]){_WHICH}[^、。か言聞答教]{{0,12}}?"
+    r"(?:だ|だった|でした|[一-龯ぁ-ん](?:た|る|う|く|す|む|つ|ぶ|ぐ))[。]?$"
+    r"|^(?:(?:so|and|but|then|well|ok|okay|hey|um),?\s+)*"
+    r"(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may"
+    r"|have you|has)\b(?!\s+(?:a|an)\s+(?:day|week|night))[^,.!]*$",
+    re.IGNORECASE,
+)
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence is a question, or asks to be told, and nothing else."""
+    words = plain(sentence).strip()
+    return bool(_QUESTION.search(words)) and not asks_to_remember(words) and not _TOLD_BEFORE_ASKING.search(words)
+
+
+def only_asks(text: str) -> bool:
+    """Whether there is nothing but questions in `text`."""
+    found = list(sentences(text))
+    return bool(found) and all(map(asks, found))
+
+
+def asks_to_remember(words: str) -> bool:
+    """Whether words ask to keep something in mind."""
+    return bool(_REMEMBER.search(_REMEMBERED.sub(" ", plain(words))))
+
+
+def without_its_question(sentence: str) -> str:
+    """A sentence that tells and then asks, without what it asks: 猫を飼うけど、名前はどうしよう is 猫を飼う。"""
+    match = _TOLD_BEFORE_ASKING.search(sentence)
+    words = plain(sentence).strip()
+    if match is None or not _QUESTION.search(words) or asks_to_remember(words):
+        return sentence
+    told = sentence[: match.start()]
+    return (told[:-1] + "だ" if match[1] == "ので" and told.endswith("な") else told) + "。"
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of `text` with their marks, as they stand; the full stop of a title ends none."""
+    for match in _SENTENCE.finditer(_TITLE.sub(lambda title: title[1] + _NO_STOP, text)):
+        if match[0].strip():
+            yield match[0].strip().replace(_NO_STOP, ".")

