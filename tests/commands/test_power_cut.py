@@ -53,55 +53,44 @@ def read_turn(server: ServeProcess, turn_id: int) -> dict[str, Any]:
         return answer
 
 
-def test_words_survive_kill_9_and_the_turn_is_closed_as_failed(tmp_path: Path) -> None:
-    with ServeProcess(tmp_path, env=LONG_VOICE) as server:
-        server.wait_for("Ready in")
-        turn_id = begin_turn(server, WORDS)
-        assert read_turn(server, turn_id)["status"] == "running"
-        server.process.kill()
-        server.process.wait(10)
-    with ServeProcess(tmp_path) as server:
-        server.wait_for("Ready in")
-        turn = read_turn(server, turn_id)
-        assert (turn["status"], turn["outcome"], turn["transcript"]) == ("failed", "failed", WORDS)
-        assert (turn["error"]["code"], turn["error"]["retryable"]) == ("server_stopped", True)
-        assert turn["audio"] is None
-        with client_of(server) as client:
-            after = client.post("/v1/turns", json={"text": "もしもし"}).json()
-        assert after["outcome"] == "ok"
-        assert after["turn_id"] > turn_id, "a turn's number is never used again"
-        assert after["session_id"] == turn["session_id"], "the conversation goes on"
-
-
-def test_turns_taken_with_202_survive_kill_9_and_so_do_their_keys(tmp_path: Path) -> None:
-    one_place = {"STACKCHAN_LIMITS__RUNNING_TURNS": "1"}
-    words = {"desk": WORDS, "kitchen": "牛乳を買ってきて"}
+def test_turns_survive_kill_9_with_their_words_and_keys_and_are_closed_as_failed(tmp_path: Path) -> None:
+    two_places = {"STACKCHAN_LIMITS__RUNNING_TURNS": "2"}
+    words = {"shelf": "富士山に登ってきたよ", "kitchen": "牛乳を買ってきて"}
     taken: dict[str, dict[str, Any]] = {}
 
     def say(client: httpx2.Client, device: str, **headers: str) -> httpx2.Response:
         key = {"Device-Id": device, "Idempotency-Key": f"key-of-{device}"}
         return client.post("/v1/turns", json={"text": words[device]}, headers=key | headers)
 
-    with ServeProcess(tmp_path, env=LONG_VOICE | one_place) as server:
+    with ServeProcess(tmp_path, env=LONG_VOICE | two_places) as server:
         server.wait_for("Ready in")
+        waited_for = begin_turn(server, WORDS)
+        assert read_turn(server, waited_for)["status"] == "running"
         with client_of(server) as client:
             for device in words:
                 accepted = say(client, device, Prefer="respond-async")
                 assert accepted.status_code == 202
                 taken[device] = accepted.json()
             # Its words were stored by then, and it waits for its voice.
-            while client.get(f"/v1/turns/{taken['desk']['turn_id']}").json()["emotion"] != "happy":
+            while client.get(f"/v1/turns/{taken['shelf']['turn_id']}").json()["emotion"] != "happy":
                 time.sleep(0.05)
-        assert (taken["desk"]["status"], taken["kitchen"]["status"]) == ("running", "queued")
+        assert (taken["shelf"]["status"], taken["kitchen"]["status"]) == ("running", "queued")
         server.process.kill()
         server.process.wait(10)
     with ServeProcess(tmp_path) as server:
         server.wait_for("Ready in")
+        for turn_id, said in {waited_for: WORDS, **{taken[one]["turn_id"]: words[one] for one in words}}.items():
+            turn = read_turn(server, turn_id)
+            assert (turn["status"], turn["outcome"], turn["transcript"]) == ("failed", "failed", said)
+            assert (turn["error"]["code"], turn["error"]["retryable"]) == ("server_stopped", True)
+            assert turn["audio"] is None
         with client_of(server) as client:
+            after = client.post("/v1/turns", json={"text": "もしもし"}).json()
+            assert after["outcome"] == "ok"
+            assert after["turn_id"] > max(waited_for, *(turn["turn_id"] for turn in taken.values())), "never used again"
+            assert after["session_id"] == read_turn(server, waited_for)["session_id"], "the conversation goes on"
             for device, accepted in taken.items():
                 turn = read_turn(server, accepted["turn_id"])
-                assert (turn["status"], turn["outcome"], turn["transcript"]) == ("failed", "failed", words[device])
-                assert (turn["error"]["code"], turn["error"]["retryable"]) == ("server_stopped", True)
                 for headers in ({}, {"Prefer": "respond-async"}):
                     again = say(client, device, **headers)
                     assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
