@@ -40,8 +40,8 @@ LIVE_PATH = "/v1/device"
 HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
-_QUIET_FRAMES = 3
-"""So many frames that do not come in time are a silence, not a slow network."""
+_QUIET_FRAMES, _QUIET_SECONDS = 3, 0.2
+"""So many frames, and so much sound, that do not come in time are a silence, not a slow network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _Intake:
 
     async def _next_of(self, device: LiveDevice) -> FromDevice | None:
         """As `_next`. While nothing comes of a device that sends nothing for silence, it hears that silence."""
-        step, silent = _QUIET_FRAMES * device.frame_seconds, 0.0
+        step, silent = max(_QUIET_SECONDS, _QUIET_FRAMES * device.frame_seconds), 0.0
         while device.may_be_silent and silent < self._silent_seconds:
             try:
                 return await self._next(step)
