@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from server.events import AudioChunk, Samples
 
@@ -235,6 +235,25 @@ class EmbeddingFingerprint:
     model: str
     dimensions: int
     instruction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CosineCalibration:
+    """What cosines of a model mean: how near a question is to texts that have nothing to do with it."""
+
+    unrelated: float
+    """Mean."""
+    deviation: float
+    """Standard deviation."""
+    origin: str
+    """Where the figures come from."""
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """An embedding engine whose model's cosines were measured. Of any other they are, when it has started."""
+
+    calibration: CosineCalibration
 
 
 class EmbeddingEngine(Engine, Protocol):

@@ -21,13 +21,17 @@ from server.errors import EmbeddingError, NotFoundError
 from server.events import Samples
 from server.memory.asking import Asker
 from server.memory.besides import told_besides, told_with_request
+from server.memory.check import is_filler
 from server.memory.contradiction import Proposal, names
 from server.memory.forget_tool import ForgetMemory, Talk
 from server.memory.keeper import Forgotten, Keeper
+from server.memory.nearness import Nearness
 from server.memory.question_words import telling_words
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.recent_talk import recent_turns
+from server.memory.telling import tells
+from server.memory.to_the_point import to_the_point
 from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
 from server.memory.tools import (
     FORGET_MEMORY_SHORT,
@@ -42,6 +46,7 @@ from server.memory.tools import (
     SearchMemories,
     SearchMemory,
 )
+from server.memory.wishes import is_of_their_life, wants_to_know
 from server.storage import memories, memory_browse, memory_lookup, word_index
 from server.storage.database import Databases
 from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
@@ -57,34 +62,28 @@ MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS = 1.75, -1.25
 with the small model's bias, whose log-odds are on a scale of their own, on development utterances. A search for nothing
 costs seconds; asked for what it does not know, and not searching, the model makes it up: so away it leans less.
 """
-_MEANT_COSINE = 0.825
-_LOG_ODDS_PER_COSINE = 100.0
+_LOG_ODDS_PER_WIDTH = 5.0
 _MOST_MEANT_LOG_ODDS = 4.0
-"""For E5, whose cosines lie near each other: of a memory that is nearer the words speak, perhaps in other words. 30
-questions about 30 memories (half English) have one at 0.80 to 0.91, questions about the world at 0.74 to 0.81, what is
-told or felt at 0.76 to 0.86, but that the model itself tells from a question. Asked first in a conversation and after
-four exchanges, 7 of 60 were not searched for and 10 of 60 others were; with a step at 0.86, 19 and 5 (development).
+"""Of a memory that is nearer than `Nearness.meant` the words speak, perhaps in other words. With E5 (0.825; a width is
+0.05) 30 questions about 30 memories (half English) have one at 0.80 to 0.91, questions about the world at 0.74 to 0.81,
+what is told or felt at 0.76 to 0.86, but that the model itself tells from a question. Asked first in a conversation and
+after four exchanges, 7 of 60 were not searched for and 10 of 60 others were; with a step at 0.86, 19 and 5 (all on
+development utterances).
 """
+TOLD_LOG_ODDS = -4.0
+"""What tells something and asks nothing needs no search, however near it is to what was told before."""
 OF_THE_CLOCK_LOG_ODDS = -2.5
-_NEARER_THAN_THE_CLOCK = 0.01
-_LOG_ODDS_PER_NEARER = 200.0
-_LIKE_THE_CLOCK = 0.855
+_NEARER_WIDTHS = 0.2
+_LOG_ODDS_PER_NEARER_WIDTH = 10.0
+_LIKE_THE_CLOCK_WIDTHS = 0.6
 """What is nearer to the date than to any memory is asked of the clock: 9 of 9 such questions, by 0.01 to 0.05, also
 beside memories full of dates; the 30 questions about memories are nearer to one of those, by 0.02 to 0.13. Where there
 are none, what is so near to the date."""
-_PERHAPS_COSINE = 0.822
-"""For E5: of what shares no word with a request to forget; what is nearer may be meant, and is asked about. Chosen on
-the development half of tests/data/forgetting: a computer that is called a desktop lies at 0.824 and 0.831, what has
-nothing to do with a request below 0.821, but for a shoulder beside a knee."""
 
 
+_QUESTION_CHARACTERS = 500
 _CLOCK_EN = "It is {0:%A}, {0:%B} {0.day}, {0.year}, {0.hour}:{0.minute:02}."
 _CLOCK_JA = "今は{0.year}年{0.month}月{0.day}日 {1}曜日 {0.hour}時{0.minute}分。"
-
-
-def meant_cosine(model: str) -> float | None:
-    """How near a memory is that may be spoken of in other words. None: not measured for this embedding model."""
-    return _MEANT_COSINE if "e5" in model.casefold() else None
 
 
 def memory_tools(
@@ -95,13 +94,15 @@ def memory_tools(
     *,
     small: bool,
     talk: Talk | None = None,
+    answering: SearchMemories | None = None,
 ) -> tuple[MemoryTool, ...]:
     """Search, read, forget, as a model is offered them. `small`: with short specs and short results. `talk`: what
-    forgetting knows of the conversation in progress."""
+    forgetting knows of the conversation in progress. `answering`: what a small model searches with, instead.
+    """
     if small:
         limits = SMALL_MODEL_LIMITS
         return (
-            SearchMemory(search, offer, spec=SEARCH_MEMORY, limits=limits),
+            SearchMemory(answering or search, offer, spec=SEARCH_MEMORY, limits=limits),
             ReadMemorySource(read, spec=READ_MEMORY_SOURCE_SHORT, limits=limits),
             ForgetMemory(search, forget, talk=talk, spec=FORGET_MEMORY_SHORT, limits=limits),
         )
@@ -113,7 +114,9 @@ def memory_tools(
 
 
 class AskedMemory:
-    """`in_hand`: turns that are forgetting now. `meant`: cosine of a memory that is spoken of in other words."""
+    """`in_hand`: turns that are forgetting now. `near`: how near a memory is that is spoken of in other words; None:
+    the cosines tell nothing. What may be meant by a request to forget is asked about by them only if they are known
+    from the beginning."""
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class AskedMemory:
         recall: Recall,
         keeper: Keeper,
         *,
-        meant: float | None = None,
+        near: Nearness | None = None,
         embedding: EmbeddingEngine | None = None,
         on_search: OnSearch | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
@@ -130,20 +133,20 @@ class AskedMemory:
         self._databases = databases
         self._recall = recall
         self._keeper = keeper
-        self._meant = meant
+        self.near = near
         self._embedding = embedding
         self._clock: tuple[str, Samples] = "", np.zeros(0, np.float32)
         self._on_search = on_search
         self._monotonic = monotonic
-        self._talk = Talk(
-            partial(recent_turns, databases), self.forget_told, None if meant is None else _PERHAPS_COSINE
-        )
+        self._talk = Talk(partial(recent_turns, databases), self.forget_told, None if near is None else near.perhaps)
 
     def tools(self, *, small: bool) -> tuple[MemoryTool, ...]:
         """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
         # Others decide by themselves, and need not wait for it.
         offer = partial(self.offer_search, by_meaning=small)
-        return memory_tools(self.search, offer, self.read, self.forget, small=small, talk=self._talk)
+        return memory_tools(
+            self.search, offer, self.read, self.forget, small=small, talk=self._talk, answering=self.search_for_answer
+        )
 
     async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
         """What is remembered for it. Raises as `Recall.search`; whoever calls limits its time."""
@@ -169,12 +172,24 @@ class AskedMemory:
             if self._on_search is not None:
                 self._on_search(outcome, self._monotonic() - started)
 
+    async def search_for_answer(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
+        """As `search`, for a small model: with the words of the user, and only what may answer them, in short.
+
+        Its own words for them are often odd ones; they help where the user's name nothing.
+        """
+        words = asker.words if telling_words(asker.words) else f"{asker.words} {arguments.query}"
+        result = await self.search(replace(arguments, query=words[:_QUESTION_CHARACTERS]), asker)
+        return await to_the_point(result, asker.words, self._embedding, self.near)
+
     async def offer_search(self, asker: Asker, *, by_meaning: bool = True) -> float | None:
         """None while nothing is remembered, and nothing was said in another conversation, that the asker may find.
 
         A memory that mentions what they speak of makes a search likelier, and none less likely. `by_meaning`: the
-        nearer one is in meaning, too.
+        nearer one is in meaning, too, and a question about who asks does; and there is none for a greeting, and hardly
+        one for what is told.
         """
+        if by_meaning and is_filler([asker.words]):
+            return None
         memories_of = MemoryFilter(asker.persona, asker.speaker)
         said = SourceFilter(asker.persona, asker.speaker, except_session_id=asker.session_id)
         async with self._databases.world(write=False) as db:
@@ -182,7 +197,13 @@ class AskedMemory:
                 return None
             mentioned = await word_index.is_mentioned(db, telling_words(asker.words), memories_of)
         by_words = MENTIONED_LOG_ODDS if mentioned else UNMENTIONED_LOG_ODDS
-        if not by_meaning or self._meant is None:
+        if not by_meaning:
+            return by_words
+        if _only_tells(asker):
+            return TOLD_LOG_ODDS
+        if of_their_life := wants_to_know(asker.words) and is_of_their_life(asker.words):
+            by_words = MENTIONED_LOG_ODDS
+        if self.near is None:
             return by_words
         try:
             clock = await self._cosine_of_the_clock(asker)
@@ -190,14 +211,14 @@ class AskedMemory:
             return by_words
         near = await self._recall.search(query_of(asker, asker.words))
         cosines = [one.retrieval_score for one in near.candidates if one.retrieval_score is not None]
-        nearest = max(cosines, default=_LIKE_THE_CLOCK)
-        nearer = nearest - clock
-        if nearer < 0:
+        nearest = max(cosines, default=self.near.meant + _LIKE_THE_CLOCK_WIDTHS * self.near.width)
+        nearer = (nearest - clock) / self.near.width
+        if nearer < 0 and not of_their_life:
             return OF_THE_CLOCK_LOG_ODDS
         if not cosines:
             return by_words
-        by_cosine = _LOG_ODDS_PER_COSINE * (nearest - self._meant)
-        by_clock = _LOG_ODDS_PER_NEARER * (nearer - _NEARER_THAN_THE_CLOCK)
+        by_cosine = _LOG_ODDS_PER_WIDTH * (nearest - self.near.meant) / self.near.width
+        by_clock = _LOG_ODDS_PER_NEARER_WIDTH * (nearer - _NEARER_WIDTHS)
         return max(by_words, min(_MOST_MEANT_LOG_ODDS, by_cosine, by_clock))
 
     async def _cosine_of_the_clock(self, asker: Asker) -> float:
@@ -271,6 +292,13 @@ class AskedMemory:
             yield
         finally:
             self.in_hand.discard(turn_id)
+
+
+def _only_tells(asker: Asker) -> bool:
+    """Whether the words tell something that may matter later, and ask nothing."""
+    said_on = asker.asked_at.astimezone(asker.zone).date()
+    words = asker.words[:_QUESTION_CHARACTERS]
+    return tells(words, said_on, asker.language) and not wants_to_know(words)
 
 
 def query_of(asker: Asker, text: str) -> SearchQuery:

@@ -81,9 +81,7 @@ def check(topic: str, summary: str, entities: Iterable[str], sources: Sequence[S
     spoken = [entity_key(said.text) for said in sources]
     return Problems(
         tuple(
-            sorted(
-                {as_written(one) for one in quantities(_without(written, readings)) if one.value not in said_values}
-            )
+            sorted({as_written(one) for one in quantities(_without(written, readings)) if one.value not in said_values})
         ),
         tuple(dates),
         tuple(name for name in entities if not any(entity_key(name) in words for words in spoken)),
@@ -189,7 +187,9 @@ _FILLER = (
     " まじ すごい いいね いいよ わかった 了解 オッケー おっけー ok じゃあね またね バイバイ さようなら もしもし ねえ"
     " あのね えーと えっと あはは ははは ふふ 元気 やあ よろしく お願い お願いします もういい もういいよ それで うーん"
     " hi hello hey goodmorning goodafternoon goodevening goodnight bye goodbye seeyou seeyoulater thanks thankyou"
-    " thankyouverymuch yes yeah yep no nope okay alright isee really wow cool nice great howareyou imfine welcome"
+    " thankyouverymuch yes yeah yep no nope okay alright isee really wow cool nice great howareyou imfine"
+    " howareyoutoday howsitgoing whatsup howdoyoudo welcome 調子はどう 元気だった 元気ですか お元気ですか"
+    " また明日 また明日ね また今度 また今度ね またあとで またあとでね じゃあまた ねえねえ seeyoutomorrow seeyousoon"
     " yourewelcome sorry hmm uh um well right sure gotit thatsnice thatsgreat haha good morning afternoon evening night"
     " thank you very much see later"
 )
@@ -222,7 +222,30 @@ def is_filler(texts: Sequence[str]) -> bool:
 def _is_filler(text: str) -> bool:
     parts = [_bare(part) for part in re.split(r"[。、,.!?\s]+", fold(text))]
     whole = _bare(fold(text))
-    return not whole or whole in _BARE_FILLER or all(part in _BARE_FILLER for part in parts if part)
+    if not whole or whole in _BARE_FILLER or all(part in _BARE_FILLER for part in parts if part):
+        return True
+    clauses = [clause for clause in re.split(r"[。、,.!?]+", fold(text)) if _bare(clause)]
+    return all(
+        _bare(clause) in _BARE_FILLER or _GREETING_BY_NAME.fullmatch(clause.strip()) for clause in clauses
+    ) or bool(_GREETING_BY_NAME.fullmatch(fold(text).strip()))
+
+
+_GREETINGS_JA = (
+    "おはよう(?:ございます)?|こんにち[はわ]|こんばん[はわ]|おやすみ(?:なさい)?|ただいま|おかえり|いってきます|行ってきます|またね|じゃあね"
+    "|バイバイ|さようなら|ありがとう(?:ございます)?|どうも|もしもし|やあ|ねえ|ねぇ|ハロー"
+)
+_GREETINGS_EN = (
+    "hi|hello|hey|hi there|hello there|hey there|good (?:morning|afternoon|evening|night)|bye|goodbye|bye bye|thanks"
+    "|thank you|see you|welcome back"
+)
+_CALLED_JA = r"[ァ-ヶー]{2,10}(?:ちゃん|さん|くん|君|様)?|[^\s、。,!?]{1,6}(?:ちゃん|さん|くん|君|様)|みんな|皆"
+_CALLED_EN = r"stack[\s-]?chan|robot|(?!i\b|it\b|we\b|he\b|she\b|they\b|this\b|that\b)[a-z]{2,12}"
+_BETWEEN = r"[ーっッ〜~]*[、,.!\s]*"
+_GREETING_BY_NAME = re.compile(
+    rf"(?:(?:{_CALLED_JA}|stack[\s-]?chan){_BETWEEN})?(?:{_GREETINGS_JA}){_BETWEEN}(?:{_CALLED_JA}|stack[\s-]?chan)?[。.!?ー〜~\s]*"
+    rf"|(?:(?:stack[\s-]?chan|robot)[,.!\s]+)?(?:{_GREETINGS_EN})(?:[,.!\s]+(?:{_CALLED_EN}))?[.!?\s]*"
+)
+"""おはよう、スタックチャン; good morning, StackChan. Folded."""
 
 
 def _bare(text: str) -> str:

@@ -33,7 +33,7 @@ class Recipe:
     days: float
     speaker: float
     cosine_width: float
-    """Cosines of one search are spread over at least this much; per embedding model."""
+    """Cosines of one search are spread over at least this much; of an embedding model (`recall.fitted`)."""
     pool: int
     """The best so many of each search take part."""
     days_slack: int
@@ -43,7 +43,9 @@ class Recipe:
     found_cosine: float
     """Nothing was found when the best memory is less similar than this ..."""
     found_words: float
-    """... and neither it nor its source turns share words with the question of this BM25. Both per embedding model."""
+    """... and neither it nor its source turns share words with the question of this BM25.
+
+    The cosine is of an embedding model (`recall.fitted`)."""
     close: float
     """The best two are close when their fused scores differ by less than this share of the best."""
 

@@ -103,7 +103,9 @@ class Ingestor:
             taken = 0
             asked = False
             for part in await self._segments(exchanges, ended=ended):
-                asked = await self._take_in(job, part, exchanges[taken - 1] if taken else None) or asked
+                before = exchanges[taken - 1] if taken else None
+                there = _present(exchanges, range(taken, taken + len(part)))
+                asked = await self._take_in(job, part, before, there) or asked
                 taken += len(part)
             if asked and self._after_asking is not None:
                 await self._after_asking()
@@ -124,8 +126,12 @@ class Ingestor:
         cut = await topics(said, self._embedding, self._segmenting, ended=ended, breaks=breaks, language=language)
         return [exchanges[part.start : part.stop] for part in cut]
 
-    async def _take_in(self, job: Job, part: Sequence[OpenExchange], before: OpenExchange | None) -> bool:
-        """Whether the summarizer was asked. `before`: the exchange right before the segment, of the one before it."""
+    async def _take_in(
+        self, job: Job, part: Sequence[OpenExchange], before: OpenExchange | None, there: Sequence[str]
+    ) -> bool:
+        """Whether the summarizer was asked. `before`: the exchange right before the segment, of the one before it.
+        `there`: who heard it.
+        """
         proposals: list[Proposal] = []
         if telling := not is_filler([one.user.text for one in part]):
             recalled = _recalled(part)
@@ -133,7 +139,7 @@ class Ingestor:
             for draft, problems in await self._drafts(part):
                 # Of a memory about several things the value alone does not say which it is about.
                 told = next((answering[place] for place in reversed(draft.about) if answering[place]), ())
-                made = _proposal(part, draft, problems, tuple(dict.fromkeys((*told, *recalled))))
+                made = _proposal(part, draft, problems, tuple(dict.fromkeys((*told, *recalled))), there)
                 first = next((place for place in draft.about if answering[place]), draft.about[-1])
                 asked = part[first - 1] if first else before
                 proposals.append(_answering(replace(made, told=told), asked))
@@ -248,10 +254,12 @@ def proposals_of(exchange: OpenExchange, words: str) -> list[Proposal]:
     alone = replace(exchange, user=user)
     shown = [SpokenExchange(words, None, _day(alone), user.speaker_id)]
     drafts = [_checked(draft, shown, user.language) for draft in quoted(shown, user.language)]
-    return [_proposal([alone], draft, problems, ()) for draft, problems in drafts]
+    return [_proposal([alone], draft, problems, (), ()) for draft, problems in drafts]
 
 
-def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, recalled: tuple[str, ...]) -> Proposal:
+def _proposal(
+    part: Sequence[OpenExchange], draft: Draft, problems: Problems, recalled: tuple[str, ...], there: Sequence[str]
+) -> Proposal:
     about = [part[place] for place in draft.about]
     last = about[-1].user
     unsaid = {entity_key(name) for name in problems.entities}
@@ -272,7 +280,7 @@ def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, re
         occurred_at=_occurred_at(draft, about[-1]),
         zone=last.zone,
         language=last.language,
-        speakers=tuple(dict.fromkeys(one.user.speaker_id for one in about if one.user.speaker_id is not None)),
+        speakers=tuple(dict.fromkeys((*filter(None, (one.user.speaker_id for one in about)), *there))),
         confidence=confidence,
         importance=draft.importance,
         persona_id=about[-1].persona_id,
@@ -283,6 +291,25 @@ def _proposal(part: Sequence[OpenExchange], draft: Draft, problems: Problems, re
     put_right = PutRight(last.text, _day(about[-1]), last.language) if draft.value_only else None
     corrects = any(is_correction(one.user.text) and not is_supposed(one.user.text) for one in about)
     return Proposal(memory, corrects, recalled, put_right=put_right)
+
+
+def _present(exchanges: Sequence[OpenExchange], part: range) -> tuple[str, ...]:
+    """Whose a private part is beside who said it: of those who spoke before it in that room, who also did after it.
+
+    Who came later was not there. What belongs to the house belongs to nobody, and there only who said it is noted.
+    """
+    first = exchanges[part.start].user
+    if first.visibility != "private":
+        return ()
+
+    def spoke(some: Sequence[OpenExchange]) -> dict[str, None]:
+        room = [
+            one.user for one in some if one.user.channel_id == first.channel_id and one.user.visibility == "private"
+        ]
+        return dict.fromkeys(user.speaker_id for user in room if user.speaker_id is not None)
+
+    after = spoke(exchanges[part.stop :])
+    return tuple(name for name in spoke(exchanges[: part.start]) if name in after)
 
 
 def _answering(proposal: Proposal, asked: OpenExchange | None) -> Proposal:

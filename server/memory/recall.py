@@ -21,6 +21,7 @@ from server.memory import fusion
 from server.memory.dates import DateRange, named_days
 from server.memory.fusion import Recipe, Signal
 from server.memory.index.base import HOUSE, IndexFilter, MemoryIndex
+from server.memory.nearness import Nearness
 from server.memory.question_words import search_text
 from server.memory.recall_records import Candidate, Searched, SearchQuery, SearchResult
 from server.storage import memories, memory_lookup, sources, word_index
@@ -34,6 +35,7 @@ OpenWorld = Callable[[], AbstractAsyncContextManager[Db]]
 
 CANDIDATES_LIMIT = 50
 _SAID_LIMIT = 3
+_NOTHING_IS_FAR = -1.0
 _logger = logging.getLogger(__name__)
 
 
@@ -54,7 +56,10 @@ class _ByWords:
 
 
 class Recall:
-    """`open_world`: gives read-only sessions. `index` None: words only, as while the index cannot be used."""
+    """`open_world`: gives read-only sessions. `recipe`: with the limits of this embedding model (`fitted`).
+
+    `index` None: words only, as while the index cannot be used.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class Recall:
         self._open_world = open_world
         self.index = index
         self._embedding = embedding
-        self._recipe = recipe
+        self.recipe = recipe
         self._vectors_seconds = vectors_seconds
 
     async def search(self, query: SearchQuery) -> SearchResult:
@@ -152,7 +157,7 @@ class Recall:
     async def _by_vectors(
         self, index: MemoryIndex, vector: Samples, narrowed: _Narrowed, speaker: str | None
     ) -> dict[str, float]:
-        pool = self._recipe.pool
+        pool = self.recipe.pool
         if narrowed.memory_ids is None:
             hits = await index.search(vector, limit=pool, where=_index_filter(narrowed.wanted, speaker))
         else:
@@ -160,7 +165,7 @@ class Recall:
         return {hit.memory_id: hit.score for hit in hits}
 
     async def _by_words(self, query: SearchQuery, narrowed: _Narrowed) -> _ByWords:
-        text, wanted, pool = search_text(query.text), narrowed.wanted, self._recipe.pool
+        text, wanted, pool = search_text(query.text), narrowed.wanted, self.recipe.pool
         readable = SourceFilter(query.persona, query.speaker, except_session_id=query.except_session_id)
         async with self._open_world() as db:
             summaries = await word_index.search_memories(db, text, wanted, limit=pool)
@@ -201,12 +206,12 @@ class Recall:
             if len(named) > 1 and not query.about:
                 named = ()  # of several it tells nothing who is meant
             if ranges or named:
-                first = fusion.in_order(fusion.fused(signals, self._recipe), {})
+                first = fusion.in_order(fusion.fused(signals, self.recipe), {})
                 rows = await memory_lookup.standing(db, first)
                 signals["days"] = {one: self._days(row.occurred_at, ranges, query.zone) for one, row in rows.items()}
                 about = set(named)
                 signals["speaker"] = {one: float(bool(about & set(row.speakers))) for one, row in rows.items()}
-            scores = fusion.fused(signals, self._recipe)
+            scores = fusion.fused(signals, self.recipe)
             best = fusion.in_order(scores, {})[: CANDIDATES_LIMIT + query.limit]
             # A memory forgotten since it was found is not there any more.
             recency = {
@@ -216,7 +221,7 @@ class Recall:
             }
             ordered = fusion.in_order({one: scores[one] for one in recency}, recency)
             kept = ordered
-            if ordered and await _are_many(db, narrowed, self._recipe.found_from_memories):
+            if ordered and await _are_many(db, narrowed, self.recipe.found_from_memories):
                 on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
                 kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
             found = await memories.get_many(db, kept[: query.limit])
@@ -230,7 +235,7 @@ class Recall:
                 loosened=narrowed.loosened,
                 words_only=trouble,
                 days=tuple(dict.fromkeys(days.said for days in ranges)),
-                recipe=self._recipe.name,
+                recipe=self.recipe.name,
                 dropped=len(ordered) - len(kept),
             ),
         )
@@ -238,21 +243,28 @@ class Recall:
     def _days(self, occurred_at: dt.datetime, ranges: Sequence[DateRange], zone: dt.tzinfo) -> float:
         day = occurred_at.astimezone(zone).date()
         away = min((days.days_away(day) for days in ranges), default=None)
-        if away is None or away > self._recipe.days_slack:
+        if away is None or away > self.recipe.days_slack:
             return 0.0
         return 1.0 if away == 0 else 0.5
 
     def _is_found(self, memory_id: str, cosines: Mapping[str, float], words: _ByWords) -> bool:
         said = max(words.summaries.get(memory_id, 0.0), words.sources.get(memory_id, 0.0))
-        return fusion.is_found(cosines.get(memory_id), said, self._recipe)
+        return fusion.is_found(cosines.get(memory_id), said, self.recipe)
 
     def _ambiguous(self, candidates: Sequence[Candidate]) -> bool:
         if len(candidates) < 2:
             return False
         best, second = candidates[:2]
-        return fusion.are_close(best.fused_score, second.fused_score, self._recipe) and _different_things(
+        return fusion.are_close(best.fused_score, second.fused_score, self.recipe) and _different_things(
             best.memory, second.memory
         )
+
+
+def fitted(recipe: Recipe, near: Nearness | None) -> Recipe:
+    """A recipe with the limits of an embedding model. None: what its cosines mean is not known, and none is too far."""
+    if near is None:
+        return replace(recipe, found_cosine=_NOTHING_IS_FAR)
+    return replace(recipe, found_cosine=near.found, cosine_width=near.width)
 
 
 async def _are_many(db: Db, narrowed: _Narrowed, count: int) -> bool:

@@ -48,6 +48,10 @@ class Candidate:
     """Cosine of question and summary: how alike, never how sure. None without a vector."""
     fused_score: float
     """What it was ranked by; comparable within one search only."""
+    answer: str | None = None
+    """What of its summary answers the question; None: all of it."""
+    unsure: bool = False
+    """It may be what is asked about, and may not."""
 
 
 @dataclass(frozen=True, slots=True)

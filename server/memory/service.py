@@ -20,9 +20,10 @@ from zoneinfo import ZoneInfo
 
 from server.config_sections import MemorySettings, SessionSettings
 from server.engines.base import EmbeddingEngine, LlmCapabilities, LlmEngine
-from server.errors import MemoryIndexError
-from server.memory.asked import AskedMemory, MemoryTool, OnSearch, meant_cosine, query_of
+from server.errors import EmbeddingError, MemoryIndexError
+from server.memory.asked import AskedMemory, MemoryTool, OnSearch, query_of
 from server.memory.asking import Asker
+from server.memory.fusion import SUMMARIES_AND_SOURCES
 from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
 from server.memory.index_access import IndexAccess
@@ -31,9 +32,10 @@ from server.memory.ingest import IngestLimits, Ingestor
 from server.memory.keeper import Keeper, OnForgotten
 from server.memory.leases import Clock
 from server.memory.names_to_hear import NamesToHear
+from server.memory.nearness import measured, nearness, stated
 from server.memory.owner import MemoryOwner
 from server.memory.query_cache import CachedQueries
-from server.memory.recall import Recall
+from server.memory.recall import Recall, fitted
 from server.memory.recall_records import SearchQuery
 from server.memory.segment import recipe_for
 from server.memory.tools import FORGET_MEMORY
@@ -87,8 +89,11 @@ class LongTermMemory:
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.gate = TurnGate()
+        self._engine, near = embedding, stated(embedding)
         self._queries = embedding = CachedQueries(embedding)
-        self.recall = Recall(lambda: databases.world(write=False), None, embedding)
+        self.recall = Recall(
+            lambda: databases.world(write=False), None, embedding, recipe=fitted(SUMMARIES_AND_SOURCES, near)
+        )
         self.indexer = Indexer(databases, None, embedding, clock=clock)
         self.keeper = Keeper(
             databases, None, embedding, clock=clock, on_forgotten=(self._forget_copies, self._forget_old_indexes)
@@ -137,7 +142,7 @@ class LongTermMemory:
             databases,
             self.recall,
             self.keeper,
-            meant=meant_cosine(fingerprint.model),
+            near=near,
             embedding=embedding,
             on_search=on_search,
             monotonic=monotonic,
@@ -174,11 +179,24 @@ class LongTermMemory:
 
     async def start(self) -> None:
         """Begin to work: the models have started."""
+        if stated(self._engine) is None:
+            await self._measure_cosines()
         await self._names.refresh_newest(self._somebody())
         resumed = await self.worker.start()
         if resumed:
             _log.info("%d jobs of long-term memory go on", resumed)
         self._housekeeping = asyncio.create_task(self._keep_house(), name="memory-housekeeping")
+
+    async def _measure_cosines(self) -> None:
+        """Of a model whose figures its engine does not state; without them words alone tell what is near."""
+        try:
+            calibration = await measured(self._engine)
+        except EmbeddingError as error:
+            _log.error("what cosines mean cannot be measured", exc_info=error)
+            return
+        self._asked.near = near = nearness(calibration)
+        self.recall.recipe = fitted(self.recall.recipe, near)
+        _log.info("cosines of texts that share nothing: %.3f ± %.3f", calibration.unrelated, calibration.deviation)
 
     async def stop(self) -> None:
         """Stop working, while the models are still there; what is in hand goes back in line. Safe to call twice."""

@@ -17,6 +17,7 @@ from server.memory.forget_words import asks_to_forget, parted
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
 from server.memory.questions import asks, asks_to_remember, sentences
+from server.memory.wishes import only_leads_up
 from server.storage.words import plain
 
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -78,7 +79,11 @@ def tells(text: str, on: dt.date, language: str) -> bool:
     left = list(sentences(without_request(text)))
     if any(asks_to_remember(sentence) for sentence in left):
         return True
-    return any(_sentence_tells(sentence, on, language) for sentence in left)
+    return any(
+        _sentence_tells(one, on, language)
+        for place, one in enumerate(left)
+        if exact(one, on) or not only_leads_up(one, " ".join([*left[:place], *left[place + 1 :]]))
+    )
 
 
 def without_request(text: str) -> str:

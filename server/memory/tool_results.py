@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from server.memory.check import is_correction
+from server.memory.check import is_correction, is_filler
 from server.memory.dates import named_days
 from server.memory.numbers import quantities
+from server.memory.questions import only_asks
 from server.memory.recall_records import Candidate, SearchResult
+from server.memory.telling import orders
 from server.storage.records import SourceTurn
 
 _SHORTEST_TEXT = 24
@@ -49,7 +51,7 @@ def search_result(result: SearchResult, limits: ToolLimits) -> dict[str, Any]:
     ambiguous = result.ambiguous and len(candidates) > 1
     if ambiguous or not limits.brief:
         told["ambiguous"] = ambiguous
-    words = _told(result.said) if limits.brief else result.said
+    words = _telling(_told(result.said)) if limits.brief else result.said
     if words and len(candidates) < limits.candidates:
         left = limits.tokens - sum(estimated_tokens(one) for one in candidates)
         said = [turn(one, limits) for one in words[: limits.candidates - len(candidates)]]
@@ -75,7 +77,7 @@ def candidate(found: Candidate, limits: ToolLimits) -> dict[str, Any]:
     local = memory.occurred_at.astimezone(ZoneInfo(memory.zone))
     told: dict[str, Any] = {"memory_id": memory.memory_id}
     if limits.brief:
-        told |= {"summary": memory.summary, "occurred_at": local.date().isoformat()}
+        told |= {"summary": found.answer or memory.summary, "occurred_at": local.date().isoformat()}
     else:
         score = found.retrieval_score
         told |= {
@@ -91,7 +93,7 @@ def candidate(found: Candidate, limits: ToolLimits) -> dict[str, Any]:
         told["status"] = "superseded"
     if memory.confidence == "inferred":
         told["confidence"] = "inferred"
-    return told
+    return told | ({"unsure": True} if found.unsure else {})
 
 
 def turn(said: SourceTurn, limits: ToolLimits = DEFAULT_LIMITS) -> dict[str, Any]:
@@ -117,6 +119,11 @@ def source_result(found: Sequence[SourceTurn], limits: ToolLimits) -> dict[str, 
 def _told(words: Sequence[SourceTurn]) -> list[SourceTurn]:
     """What the user said. A small robot's own words only repeat it, and what it made up it would take for an answer."""
     return [one for one in words if one.role != "robot"]
+
+
+def _telling(words: Sequence[SourceTurn]) -> list[SourceTurn]:
+    """Without what was only asked, ordered or greeted: it would be taken for an answer too."""
+    return [one for one in words if not (is_filler([one.text]) or only_asks(one.text) or orders(one.text))]
 
 
 def _holding(words: Sequence[SourceTurn]) -> list[SourceTurn]:

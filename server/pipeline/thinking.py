@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from server.context.forget_replies import replies_to_forgetting
+from server.context.memory_replies import replies_from_memory
 from server.context.prompts import answer_schema, day_text, prompt_messages, stable_prefix
 from server.context.reply_form import numerals_in
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
@@ -26,6 +27,8 @@ from server.engines.base import LlmDelta, LlmDone, LlmEngine, LlmMessage, LlmReq
 from server.errors import LlmError
 from server.log_context import error_fields
 from server.memory.asking import Asker
+from server.memory.telling import tells
+from server.memory.wishes import wants_to_know
 from server.persona import Persona
 from server.pipeline.answer import Answer
 from server.pipeline.answering import AnswerOut
@@ -37,10 +40,11 @@ from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
 from server.pipeline.speculation import HeldCompletion
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
-from server.pipeline.tool_results import FORGET, LOOK_UPS, is_error, texts_in
+from server.pipeline.tool_results import FORGET, LOOK_UPS, SEARCH, is_error, texts_in
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
+_LOOKED_AT_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +159,36 @@ class Thinker:
         return tuple(tool.spec for tool in self.usable_tools() if not tool.spec.on_request)
 
     def _replies(self, heard: Heard, runs: Sequence[ToolRun]) -> tuple[str, ...]:
-        """What a small model may say after it was to forget something; empty: anything."""
-        results = [run.result for run in runs if run.name == FORGET and not is_error(run.result)]
-        if not results or not self.llm.capabilities.wants_examples:
+        """What a small model may say after it was to forget something, or was asked and found it; empty: anything."""
+        results = {run.name: run.result for run in runs if not is_error(run.result)}
+        if not self.llm.capabilities.wants_examples:
             return ()
-        return replies_to_forgetting(results[-1], heard.language)
+        if FORGET in results:
+            return replies_to_forgetting(results[FORGET], heard.language)
+        if SEARCH in results and wants_to_know(heard.text):
+            return replies_from_memory(results[SEARCH], heard.text, heard.language)
+        return ()
 
     def _numerals(
         self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
     ) -> tuple[str, ...] | None:
         """After looking something up a small model says no number but those that the user said, or that were found, and
-        the time: it may have looked up what the clock tells. Not those of the robot's own earlier words. None: any.
+        the time: it may have looked up what the clock tells. Not those of the robot's own earlier words. And when it is
+        told something, which it likes to say again with another number. None: any.
         """
-        if not self.llm.capabilities.wants_examples or not any(run.name in LOOK_UPS for run in runs):
+        if not self.llm.capabilities.wants_examples:
+            return None
+        if not any(run.name in LOOK_UPS for run in runs) and not self._is_told(turn, heard):
             return None
         found = (text for run in reversed(runs) for text in texts_in(run.result))
         said = (exchange.user_text for exchange in reversed(history))
         now = day_text(self.persona, turn.started_at, heard.language, with_time=True)
         return numerals_in([heard.text, now, *found, *said])
+
+    def _is_told(self, turn: OpenTurn, heard: Heard) -> bool:
+        said_on = turn.started_at.astimezone(ZoneInfo(self.persona.zone)).date()
+        words = heard.text[:_LOOKED_AT_CHARACTERS]
+        return tells(words, said_on, heard.language) and not wants_to_know(words)
 
     async def _room_for_history(self, words: str) -> int:
         """Tokens of the window that earlier turns may take, beside the stable prefix, `words` and the answer."""

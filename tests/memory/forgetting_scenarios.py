@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from server.engines.base import EmbeddingEngine
-from server.memory.asked import AskedMemory, meant_cosine
+from server.memory.asked import AskedMemory
 from server.memory.asking import Asker
 from server.memory.index.base import MemoryIndex
 from server.memory.index.factory import open_index
 from server.memory.indexer import index_point, memory_text
 from server.memory.keeper import Keeper
+from server.memory.nearness import stated
 from server.memory.nouns import nouns
 from server.memory.recall import Recall
 from server.storage import memories, memory_browse, segments
@@ -179,7 +180,7 @@ async def world(folder: Path, embedding: EmbeddingEngine, scenario: Mapping[str,
         await index.open()
         recall = Recall(lambda: databases.world(write=False), index, embedding, vectors_seconds=30.0)
         keeper = Keeper(databases, index, embedding, clock=lambda: MONDAY)
-        asked = AskedMemory(databases, recall, keeper, meant=meant_cosine(model.model))
+        asked = AskedMemory(databases, recall, keeper, near=stated(embedding))
         made = World(databases, asked, index, embedding)
         try:
             await made.fill(scenario)

@@ -231,6 +231,28 @@ def test_no_negations(text: str) -> None:
         ["へえええ"],
         ["😀", "…"],
         [],
+        *(
+            [text]
+            for text in (
+                "おはよう、スタックチャン",
+                "おはようスタックチャン！",
+                "スタックチャン、ただいま",
+                "こんばんは、お父さん",
+            )
+        ),
+        *([text] for text in ("Good morning, StackChan", "hi stack chan!", "Hey Anna", "StackChan, good night.")),
+        *(
+            [text]
+            for text in (
+                "また明日ね",
+                "See you tomorrow!",
+                "やあ、おはよう",
+                "おはよう、元気？",
+                "調子はどう？",
+                "Hi, how are you?",
+                "Hello there, robot",
+            )
+        ),
     ],
 )
 def test_filler_needs_no_model(texts: list[str]) -> None:
@@ -239,7 +261,11 @@ def test_filler_needs_no_model(texts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "texts",
-    [["おはよう", "猫を飼ってる"], ["うん、三万円"], ["I have a cat"], ["左を見て"], ["ありがとうって言われた"]],
+    [
+        *(["おはよう", "猫を飼ってる"], ["うん、三万円"], ["I have a cat"], ["左を見て"], ["ありがとうって言われた"]),
+        *(["おはよう、猫を飼ってる"], ["Hi, I'm Anna"], ["Good morning, it rains"], ["うん、タマ"]),
+        ["Hello, my name is Bo"],
+    ],
 )
 def test_what_is_not_filler_for_certain_is_left_to_the_model(texts: list[str]) -> None:
     assert not is_filler(texts)

@@ -16,6 +16,7 @@ import pytest
 from server.errors import EmbeddingError, IndexLocked, IndexMismatch, NotFoundError
 from server.memory.asked import MENTIONED_LOG_ODDS, UNMENTIONED_LOG_ODDS
 from server.memory.index.factory import open_index
+from server.memory.nearness import Nearness
 from server.memory.owner import Wanted
 from server.storage import exchanges, memory_browse
 from tests.memory.home import PC, Home, OtherVectors, capabilities
@@ -361,10 +362,13 @@ async def test_a_search_is_offered_when_there_is_something_to_find_and_likelier_
         assert await search.offer(replace(asker, words="パソコンは？")) is None, "only this conversation"
         assert await search.offer(home.asker("パソコンは？")) == UNMENTIONED_LOG_ODDS, "said, but in no memory"
         await home.remember_the_pc()
+        memory._asked.near = None  # by words alone
         for words in ("あのパソコン、いくらだった？", "富士通？", "ﾊﾟｿｺﾝの値段は"):
             assert await search.offer(home.asker(words)) == MENTIONED_LOG_ODDS, words
-        for words in ("元気？", "自転車はどこ？", "…", "ン", "How are you?", '"', "パソコソ"):
+        for words in ("元気だよね？", "自転車はどこ？", "ン", "How is it?", "パソコソ"):
             assert await search.offer(home.asker(words)) == UNMENTIONED_LOG_ODDS, words
+        for words in ("元気？", "…", '"', "How are you?"):
+            assert await search.offer(home.asker(words)) is None, words
         assert await search.offer(replace(home.asker("パソコン"), persona="another")) is None
 
 
@@ -372,7 +376,7 @@ async def test_a_model_of_meaning_that_fails_leaves_the_words_to_lean(home: Home
     async with home.open() as memory:
         await home.remember_the_pc()
         asked = memory._asked
-        asked._meant = 0.8  # as for a model whose cosines are known
+        asked.near = Nearness(0.8, 0.05)  # as for a model whose cosines are known
 
         class Broken(WordVectors):
             async def embed_queries(self, texts: Any) -> Any:
@@ -383,4 +387,4 @@ async def test_a_model_of_meaning_that_fails_leaves_the_words_to_lean(home: Home
         asked._embedding = Broken()
         search = memory.tools_for(capabilities(small=True))[0]
         assert await search.offer(home.asker("富士通の値段は？")) == MENTIONED_LOG_ODDS
-        assert await search.offer(home.asker("元気？")) == UNMENTIONED_LOG_ODDS
+        assert await search.offer(home.asker("空は青い？")) == UNMENTIONED_LOG_ODDS

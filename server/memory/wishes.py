@@ -1,0 +1,67 @@
+"""What somebody wants of the robot right now: to be told something, or to have something done.
+
+That is no event of their life, and answering is what it asks for. Pure, by the look of the words, Japanese and English.
+Whether an utterance tells something is the matter of `telling.py`, whether a sentence asks, that of `questions.py`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from server.memory.questions import asks, sentences, without_its_question
+from server.storage.words import plain
+
+_TELL_ME = re.compile(
+    r"(?:教えて|言ってみて)[^。、]{0,6}$|思い出せな"
+    r"|^(?:please\s+|now\s+|okay,?\s+|and\s+|(?:can|could|will|would)\s+you\s+(?:please\s+)?)*"
+    r"(?:tell\s+(?:me|us)\s+(?!a\b|an\b|some\b|something\b|another\b|more\b)"
+    r"|remind\s+(?:me|us)\s+(?!to\b|in\b|at\b|that\b))"
+    r"|\bi\s+(?:forgot|forget|can't\s+(?:remember|recall|think\s+of))\s+(?:what|when|where|who|whose|which|how|if)\b",
+    re.IGNORECASE,
+)
+_WISH = re.compile(
+    r"(?:[いきしちにみりえけせてねべめれげびぎじ]|[見出来寝着得])たい(?:な[あぁー]?|んだ?|のだ?|です|よ|けど|が)*[。!、\s]*$"
+    r"|^(?:(?:so|and|well|now|oh|hey),?\s+)*i(?:\s+(?:really|just))?(?:\s+(?:want|need|have)|'d\s+(?:like|love)|\s+would\s+like)"
+    r"\s+to\s",
+    re.IGNORECASE,
+)
+_LEADS_UP = re.compile(r"たい(?:ん|の)(?:だ|です)?(?:けど|が)[、。!\s]*$")
+"""It goes on with what the robot is to do about it, whether that is said or not."""
+_OF_THE_ROBOT = re.compile(
+    r"(?:聞き|聴き|知り|きき)たい(?!こと)|教えてほし"
+    r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+to\s+(?:know|hear|listen)\b"
+    r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+you\s+to\b",
+    re.IGNORECASE,
+)
+
+
+_OF_THEIR_LIFE = re.compile(
+    r"ぼく|僕|ボク|わたし|私|俺|おれ|うち[のは]|自分|覚えて|前に(?:言|話)|(?:言|話)したよね"
+    r"|\b(?:my|mine|our|ours|remember)\b|\b(?:did|do|am|was|were|have|had|must|should|can't)\s+(?:i|we)\b",
+    re.IGNORECASE,
+)
+
+
+def is_of_their_life(question: str) -> bool:
+    """Whether a question is about who asks it, or what they have said: nobody but memory can know."""
+    return bool(_OF_THEIR_LIFE.search(plain(question)))
+
+
+def wants_to_know(text: str) -> bool:
+    """Whether something in `text` is asked, or is to be told: not a story, and no reminder."""
+    return any(
+        asks(one) or without_its_question(one) != one or _TELL_ME.search(plain(one).strip()) for one in sentences(text)
+    )
+
+
+def only_leads_up(sentence: str, rest: str) -> bool:
+    """Whether a sentence is a wish that only says what the robot is wanted for.
+
+    `rest`: what else is said in the same breath. "I want to call Sarah. What's her number?" tells nothing of the user's
+    life; 「来年はパリに行きたいんだ」 alone does.
+    """
+    told = without_its_question(sentence)
+    words = plain(told).strip()
+    if _OF_THE_ROBOT.search(words) or _LEADS_UP.search(words):
+        return True
+    return bool(_WISH.search(words)) and (told != sentence or wants_to_know(rest))
