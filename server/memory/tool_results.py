@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 from server.memory.check import is_correction, is_filler
 from server.memory.dates import named_days
 from server.memory.numbers import quantities
-from server.memory.questions import only_asks
 from server.memory.recall_records import Candidate, SearchResult
-from server.memory.telling import orders
+from server.memory.telling import orders, tells
+from server.memory.wishes import wants_to_know
 from server.storage.records import SourceTurn
 
 _SHORTEST_TEXT = 24
@@ -123,7 +123,12 @@ def _told(words: Sequence[SourceTurn]) -> list[SourceTurn]:
 
 def _telling(words: Sequence[SourceTurn]) -> list[SourceTurn]:
     """Without what was only asked, ordered or greeted: it would be taken for an answer too."""
-    return [one for one in words if not (is_filler([one.text]) or only_asks(one.text) or orders(one.text))]
+    return [one for one in words if not (is_filler([one.text]) or orders(one.text) or _only_asks(one))]
+
+
+def _only_asks(one: SourceTurn) -> bool:
+    said_on = one.said_at.astimezone(ZoneInfo(one.zone)).date()
+    return wants_to_know(one.text) and not tells(one.text, said_on, one.language)
 
 
 def _holding(words: Sequence[SourceTurn]) -> list[SourceTurn]:

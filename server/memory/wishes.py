@@ -37,7 +37,7 @@ _OF_THE_ROBOT = re.compile(
 
 _OF_THEIR_LIFE = re.compile(
     r"ぼく|僕|ボク|わたし|私|俺|おれ|うち[のは]|自分|覚えて|前に(?:言|話)|(?:言|話)したよね"
-    r"|\b(?:my|mine|our|ours|remember)\b|\b(?:did|do|am|was|were|have|had|must|should|can't)\s+(?:i|we)\b",
+    r"|\b(?:my|mine|our|ours|remember)\b|\b(?:did|do|am|was|were|have|had|must|can't)\s+(?:i|we)\b",
     re.IGNORECASE,
 )
 

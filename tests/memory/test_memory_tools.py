@@ -306,6 +306,16 @@ def test_words_of_the_robot_that_are_in_no_memory_are_no_answer_to_a_small_model
     assert [one["text"] for one in search_result(result(words=words), SMALL_MODEL_LIMITS)["said"]] == ["庭に鳥が来たよ"]
     assert len(search_result(result(words=words), DEFAULT_LIMITS)["said"]) == 2
     assert search_result(result(words=words[:1]), SMALL_MODEL_LIMITS)["note"] == "nothing found"
+    asked = (
+        "鳥の名前は何だっけ？",
+        "田中さんに電話したいんだけど、番号わかる？",
+        "おはよう",
+        "左を見て",
+        "What's his name?",
+    )
+    words = [said(number, text) for number, text in enumerate(asked)]
+    assert search_result(result(words=words), SMALL_MODEL_LIMITS) == {"candidates": [], "note": "nothing found"}
+    assert len(search_result(result(words=words), DEFAULT_LIMITS)["said"]) == len(asked)
 
 
 def test_the_number_of_a_turn_costs_a_small_model_nothing() -> None:

@@ -16,6 +16,7 @@ from server.events import Samples
 from server.memory.asked import (
     MENTIONED_LOG_ODDS,
     OF_THE_CLOCK_LOG_ODDS,
+    OF_THEIR_LIFE_LOG_ODDS,
     TOLD_LOG_ODDS,
     UNMENTIONED_LOG_ODDS,
     query_of,
@@ -86,7 +87,7 @@ async def test_the_nearer_a_memory_is_in_meaning_the_likelier_is_a_search(tmp_pa
     assert (asked_for_it, asked_for_that) == (True, True)
 
 
-@pytest.mark.parametrize(("cosine", "leaning"), [(0.7, -1.25), (0.82, -0.5), (0.825, 0.0), (0.85, 2.5), (0.99, 4.0)])
+@pytest.mark.parametrize(("cosine", "leaning"), [(0.7, -1.25), (0.82, -0.5), (0.825, 0.0), (0.85, 4.5), (0.99, 6.0)])
 async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, leaning: float
 ) -> None:
@@ -145,9 +146,11 @@ async def test_nobody_waits_for_vectors_where_the_model_decides_by_itself(tmp_pa
         ("Hi StackChan!", "en", None),
         ("富士通のパソコンにメモリを足したんだ", "ja", TOLD_LOG_ODDS),
         ("I added memory to my Fujitsu computer.", "en", TOLD_LOG_ODDS),
+        ("ぼくの嫌いなものって何だっけ", "ja", OF_THEIR_LIFE_LOG_ODDS),
+        ("Which food do I hate?", "en", OF_THEIR_LIFE_LOG_ODDS),
     ],
 )
-async def test_a_greeting_is_looked_up_by_nobody_and_what_is_told_hardly(
+async def test_a_greeting_is_looked_up_by_nobody_what_is_told_hardly_and_what_they_ask_of_themselves_most(
     tmp_path: Path, words: str, language: str, leaning: float | None
 ) -> None:
     home = Home(tmp_path)
