@@ -13,22 +13,26 @@ _TOLERANCE_SECONDS = 1e-6
 class Pacer:
     """Follows one speech of frames that last `frame_ms`; the device never holds more than `lead_frames` of them.
 
-    The lead goes at once, then one frame each frame time. Frames that come late, by a stall of the sender or of the
-    voice, are made up for until the lead is whole again: all of it at once when the device has run empty.
+    The lead goes at once, then one frame each frame time; with `burst_frames` so many at a time, to wake up less often.
+    Frames that come late, by a stall of the sender or of the voice, are made up for until the lead is whole again: all
+    of it at once when the device has run empty.
     """
 
-    def __init__(self, frame_ms: int, lead_frames: int = 5) -> None:
-        if frame_ms <= 0 or lead_frames < 1:
-            raise ValueError("A pacer needs frames that last some time and a lead of at least one of them.")
+    def __init__(self, frame_ms: int, lead_frames: int = 5, burst_frames: int = 1) -> None:
+        if frame_ms <= 0 or not 1 <= burst_frames <= lead_frames:
+            raise ValueError("A pacer needs frames that last some time and a lead of at least one burst of them.")
         self._frame_seconds = frame_ms / 1000
         self._lead_seconds = self._frame_seconds * lead_frames
+        self._burst_seconds = self._frame_seconds * burst_frames
         self._runs_dry_at: float | None = None
         self._frames = 0
 
     def delay_seconds(self, now: float) -> float:
         """How long the next frame has to wait; 0.0: it may go now."""
-        wait = self.unplayed_seconds(now) + self._frame_seconds - self._lead_seconds
-        return wait if wait > _TOLERANCE_SECONDS else 0.0
+        unplayed = self.unplayed_seconds(now)
+        if unplayed + self._frame_seconds - self._lead_seconds <= _TOLERANCE_SECONDS:
+            return 0.0
+        return unplayed + self._burst_seconds - self._lead_seconds
 
     def sent(self, now: float) -> None:
         """Note that a frame went to the device. It is believed also when it was sent too early."""

@@ -71,7 +71,9 @@ class StreamIntake:
                 hint="Send whole little-endian 16-bit samples.",
             )
         samples = _full_scale(np.frombuffer(frame, "<i2"))
-        return self._at_16_khz(samples.reshape(-1, self._channels).mean(axis=1, dtype=np.float32))
+        if self._channels > 1:
+            samples = samples.reshape(-1, self._channels).mean(axis=1, dtype=np.float32)
+        return self._at_16_khz(samples)
 
     def gap(self, ms: float) -> Samples:
         """Silence in place of what the device did not send (DTX, a frame that was lost); more than 10 s become 10 s.

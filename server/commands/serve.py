@@ -97,7 +97,7 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
     with terminal.waiting("Loading the server…"):
         from server.app import create_app
         from server.commands.certificate import identity_of
-        from server.commands.web_server import run_app
+        from server.commands.web_server import new_event_loop, run_app
 
         port: int = listener.getsockname()[1]
         identity = identity_of(settings, datetime.now(UTC))
@@ -122,16 +122,17 @@ def _serve(settings: Settings, listener: socket.socket, terminal: Terminal) -> N
             terminal.note("Stopping; turns in progress may finish. / 終了しています…", style="yellow")
 
     try:
-        error = asyncio.run(
-            run_app(
-                app,
-                listener,
-                app.state.readiness,
-                on_ready=on_ready,
-                on_stopping=on_stopping,
-                shown=_shown(settings, identity),
-            ),
-        )
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            error = runner.run(
+                run_app(
+                    app,
+                    listener,
+                    app.state.readiness,
+                    on_ready=on_ready,
+                    on_stopping=on_stopping,
+                    shown=_shown(settings, identity),
+                ),
+            )
     finally:
         start_view.close()
     if error is not None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from server.api.problems import problem
 from server.devices.live_endpoint import LIVE_PATH
@@ -36,6 +37,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _MAX_CONNECTIONS = 512
 """More are closed at once: each takes a file descriptor, and without one left nothing can be stored or logged."""
 _SPARE_DESCRIPTORS = 64
+_MOST_UNREAD = 8
+"""Messages of a device that wait to be read before no more are taken from its network."""
 _SILENT_SECONDS = 20.0
 """A connection that has not finished sending a request's head by then is closed."""
 
@@ -94,6 +97,18 @@ class _Protocol(H11Protocol):
             self.transport.close()
 
 
+class DeviceSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, without stopping to read after every message: a microphone sends fifty a second."""
+
+    def send_receive_event_to_app(self) -> None:
+        was_paused, self.read_paused = self.read_paused, True
+        super().send_receive_event_to_app()
+        self.read_paused = was_paused
+        if not was_paused and self.queue.qsize() >= _MOST_UNREAD:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+
 def connection_limit() -> int:
     """Connections at once: bounded, and fewer than this process may open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -150,7 +165,7 @@ def web_config(app: Any, certificate: Path | None = None, key: Path | None = Non
     return uvicorn.Config(
         app,
         http=_Protocol,
-        ws="websockets-sansio",
+        ws=DeviceSocket,
         # What is larger than a frame may be is told why (1009); what is much larger is not even read.
         ws_max_size=4 * MAX_FRAME_BYTES,
         # Frames are small and sound does not compress; each robot's compressor would take 300 kB.
@@ -165,6 +180,16 @@ def web_config(app: Any, certificate: Path | None = None, key: Path | None = Non
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest loop that is there. uvloop takes about a third less of the processor for the same live devices."""
+    try:
+        import uvloop
+    except ImportError:  # there is none for every system
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 async def run_app(

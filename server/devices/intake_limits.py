@@ -70,6 +70,8 @@ class IntakeLimits:
         self.bad_messages = 0
         self._buckets: deque[tuple[int, int]] = deque()
         """Tenths of a second that brought sound, and how many microseconds of it."""
+        self._us = 0
+        """Of all of them."""
 
     def frame(self, size_bytes: int) -> Violation | None:
         """A frame, text or binary, of `size_bytes` has come."""
@@ -82,12 +84,14 @@ class IntakeLimits:
         """`milliseconds` of sound have come at `now_seconds` of a monotonic clock."""
         bucket = int(now_seconds // _BUCKET_SECONDS)
         while self._buckets and self._buckets[0][0] <= bucket - _BUCKETS:
-            self._buckets.popleft()
+            self._us -= self._buckets.popleft()[1]
         same = bool(self._buckets) and self._buckets[-1][0] == bucket
         before_us = self._buckets.pop()[1] if same else 0
-        self._buckets.append((bucket, before_us + round(1000 * max(milliseconds, _LEAST_FRAME_MS))))
+        more_us = round(1000 * max(milliseconds, _LEAST_FRAME_MS))
+        self._us += more_us
+        self._buckets.append((bucket, before_us + more_us))
         allowed_seconds = AUDIO_RATE * AUDIO_WINDOW_SECONDS
-        if sum(microseconds for _, microseconds in self._buckets) <= 1e6 * (allowed_seconds + _GRACE_SECONDS):
+        if self._us <= 1e6 * (allowed_seconds + _GRACE_SECONDS):
             return None
         message = f"More than {allowed_seconds:g} s of sound came within {AUDIO_WINDOW_SECONDS:g} s."
         return Violation(DeviceError("audio_too_fast", message), CloseCode.POLICY)

@@ -8,7 +8,6 @@ format (messages go to a function) and no turn but its number.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -28,6 +27,8 @@ Send = Callable[[ToDevice], Awaitable[bool]]
 LEVEL_STEP_MS = 40
 _GRACE_SECONDS = 0.3
 """A device plays a little later than it is sent: it is told to be silent so long after the clock says it is."""
+_BURST_MS = 40
+"""So much sound goes to a device at a time, where its frames are shorter: each time costs the same."""
 _LAST_WORD_SECONDS = 0.15
 _PIECE_SECONDS = 0.12
 """So much sound is converted and encoded in one go: one device's sentence must not hold up the others."""
@@ -45,11 +46,17 @@ class VoiceSettings:
 class TurnVoice:
     """One turn's, from its first sound to the last; implements `Playback`. Made by `LiveVoice.begin`.
 
-    `changed`: for the sender: something was put in, or the voice was stopped.
+    `changed`: for the sender: something was put in, or the voice was stopped. `levels`: the device wants mouth levels.
     """
 
     def __init__(
-        self, audio: AudioFormat, settings: VoiceSettings, monotonic: Callable[[], float], changed: asyncio.Event
+        self,
+        audio: AudioFormat,
+        settings: VoiceSettings,
+        monotonic: Callable[[], float],
+        changed: asyncio.Event,
+        *,
+        levels: bool,
     ) -> None:
         self.turn_id = 0
         self._changed = changed
@@ -61,10 +68,12 @@ class TurnVoice:
         self._waiting: deque[str | Pcm16] = deque()
         self._ready: deque[ToDevice] = deque()
         self._cutter = FrameCutter(audio.format, audio.sample_rate_hz, audio.frame_ms)
+        self._wants_levels = levels
         self._levels = MouthLevels(audio.sample_rate_hz, LEVEL_STEP_MS)
         self._level_steps = 0
         self._resampler: StreamResampler | None = None
-        self._pacer = Pacer(audio.frame_ms, settings.lead_frames)
+        burst_frames = max(1, min(_BURST_MS // audio.frame_ms, settings.lead_frames // 2))
+        self._pacer = Pacer(audio.frame_ms, settings.lead_frames, burst_frames)
         self._begun = self._whole = self._stopped = self._said_stop = False
         self._away_since: float | None = None
         self._acknowledged: tuple[float, float] | None = None
@@ -193,13 +202,13 @@ class TurnVoice:
         """It went out."""
         if isinstance(message, SpeechStop):
             self._said_stop = True
+            self._wake()
         elif self._ready and self._ready[0] is message:
             self._ready.popleft()
             if isinstance(message, SpeechFrame):
                 now = self._monotonic()
                 self._pacer.sent(now)
                 self._silent_at = now + self._pacer.unplayed_seconds(now)
-        self._wake()
 
     def _closing(self) -> tuple[ToDevice | None, float | None]:
         """To a device the end is to be silent: it comes when all is played, or at once when it was stopped."""
@@ -226,7 +235,8 @@ class TurnVoice:
         self._add(self._resampler.push(item))
 
     def _add(self, samples: Pcm16) -> None:
-        self._add_levels(self._levels.push(samples))
+        if self._wants_levels:
+            self._add_levels(self._levels.push(samples))
         self._ready.extend(SpeechFrame(frame) for frame in self._cutter.push(samples))
 
     def _add_levels(self, levels: list[float]) -> None:
@@ -239,7 +249,8 @@ class TurnVoice:
         resampler, self._resampler = self._resampler, None
         if resampler is not None:
             self._add(resampler.finish())
-            self._add_levels(self._levels.finish())
+            if self._wants_levels:
+                self._add_levels(self._levels.finish())
             self._ready.extend(SpeechFrame(frame) for frame in self._cutter.finish())
 
 
@@ -261,7 +272,7 @@ class LiveVoice:
         """The voice of the turn that begins now; what is left of the one before is dropped."""
         if self._turn is not None:
             self._turn.stop()
-        self._turn = TurnVoice(self._audio, self._settings, self._monotonic, self._changed)
+        self._turn = TurnVoice(self._audio, self._settings, self._monotonic, self._changed, levels=self._wants_levels)
         self._changed.set()
         return self._turn
 
@@ -301,7 +312,7 @@ class LiveVoice:
             message, delay = (None, None) if turn is None else turn.next()
             if turn is None or message is None or delay != 0.0:
                 await self._wait(delay)
-            elif (isinstance(message, Levels) and not self._wants_levels) or await send(message):
+            elif await send(message):
                 turn.sent(message)
             else:
                 return
@@ -309,6 +320,11 @@ class LiveVoice:
     async def _wait(self, seconds: float | None) -> None:
         """Until something has changed, or so long."""
         self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
+        # Not `asyncio.timeout`: it ends by an exception, fifty times a second.
+        loop = asyncio.get_running_loop()
+        timer = None if seconds is None else loop.call_later(seconds, self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()

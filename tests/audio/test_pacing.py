@@ -34,6 +34,17 @@ def test_the_lead_goes_at_once_then_one_each_frame_time() -> None:
     assert times[5:] == pytest.approx([FRAME * k for k in range(1, 46)], abs=1e-6)
 
 
+@pytest.mark.parametrize("lead", [2, 5, 8])
+def test_frames_that_go_in_bursts_wake_the_sender_less_often(lead: int) -> None:
+    pacer = Pacer(20, lead, burst_frames=2)
+    now, bursts = START, []
+    for _ in range(20):
+        now += pacer.delay_seconds(now)
+        bursts.append((round((now - START) * 1000), send_while_allowed(pacer, now)))
+        assert 0 < pacer.delay_seconds(now) <= 0.04 + 1e-6
+    assert bursts == [(0, lead), *((40 * k, 2) for k in range(1, 20))]
+
+
 def test_a_late_sender_makes_up_for_it() -> None:
     """The loop was busy for 2.5 frames: two go at once, the third when it is its time."""
     pacer = Pacer(60, lead_frames=5)
@@ -67,10 +78,10 @@ def test_a_timer_that_wakes_a_hair_early_may_send() -> None:
     assert pacer.delay_seconds(START + FRAME - 1e-7) == 0.0
 
 
-@pytest.mark.parametrize(("frame_ms", "lead_frames"), [(0, 5), (-60, 5), (60, 0)])
-def test_a_pace_that_is_none_is_refused(frame_ms: int, lead_frames: int) -> None:
+@pytest.mark.parametrize(("frame_ms", "lead_frames", "burst_frames"), [(0, 5, 1), (-60, 5, 1), (60, 0, 1), (60, 2, 3)])
+def test_a_pace_that_is_none_is_refused(frame_ms: int, lead_frames: int, burst_frames: int) -> None:
     with pytest.raises(ValueError, match="lead"):
-        Pacer(frame_ms, lead_frames)
+        Pacer(frame_ms, lead_frames, burst_frames)
 
 
 class Device:
@@ -98,9 +109,10 @@ class Device:
 @given(
     stalls=st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.001, 0.03, 0.2]) | st.floats(0, 0.7), min_size=1, max_size=120),
     lead=st.integers(1, 8),
+    burst=st.integers(1, 3),
 )
-def test_a_device_is_never_flooded_and_starves_only_by_the_stalls(stalls: list[float], lead: int) -> None:
-    pacer, device = Pacer(60, lead), Device()
+def test_a_device_is_never_flooded_and_starves_only_by_the_stalls(stalls: list[float], lead: int, burst: int) -> None:
+    pacer, device = Pacer(60, lead, min(lead, burst)), Device()
     stalled = 0.0
     for stall in stalls:
         now = device.now + pacer.delay_seconds(device.now) + stall
