@@ -65,7 +65,8 @@ def restore_backup(source: Path, data_dir: Path | None, terminal: Terminal, *, y
 
         def asked(backup: Manifest) -> bool:
             waiting.close()
-            terminal.note(f"A whole backup of {_local(backup.made_at)}, made by version {backup.server}.")
+            made_at = _local(backup.made_at)
+            terminal.note(f"It is whole: made {made_at} by version {backup.server}. / {made_at} のバックアップです。")
             terminal.note(f"This puts {source} in place of the memory in {settings.data_dir};")
             terminal.note("what is there now is moved aside. / 今の記憶は別の場所に移し、バックアップから戻します。")
             return agreed(terminal, "Restore it? / 戻しますか", yes=yes)
@@ -150,7 +151,7 @@ def _show(restored: Restored, terminal: Terminal) -> None:
         terminal.say(f"What was there is in {restored.moved_to}; remove it when you do not miss anything.")
     if restored.forgotten_memories or restored.blanked_source_turns:
         terminal.say(
-            f"Forgotten stays forgotten: {restored.forgotten_memories} memories and the words of "
-            f"{restored.blanked_source_turns} source turns did not come back. / 忘れたものは戻っていません。"
+            f"Forgotten stays forgotten: {restored.forgotten_memories} memories and {restored.blanked_source_turns} "
+            "utterances (yours and the robot's) did not come back. / 忘れたものは戻っていません。"
         )
     terminal.note(f"The index is made anew when the server starts, or now: {own_command()} memory rebuild", style="dim")

@@ -213,6 +213,8 @@ def _index(index: Answer) -> str:
         parts.append(f"{_count(index['points'])} points")
     if isinstance(size := index.get("folder_bytes"), int):
         parts.append(f"{size / 1e6:,.1f} MB")
+    if (waiting := _count(mapping(index.get("states")).get("pending"))) != "0":
+        parts.append(f"{waiting} without a vector yet: words find them / ベクトル未作成 {waiting}件")
     return ", ".join(parts)
 
 

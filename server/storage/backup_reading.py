@@ -31,7 +31,10 @@ def unpack(file: Path, stage: Path) -> Manifest:
     Raises `StorageError`: `backup_foreign`, `backup_damaged`, `storage_newer`, `storage_full`, `storage_failed`.
     """
     with disk_errors(file), file.open("rb") as tar:
-        first = _next_member(tar)
+        try:
+            first = _next_member(tar)
+        except StorageError:  # not even its beginning is one
+            raise _foreign(file) from None
         if first is None or first.name != MANIFEST or first.size > _MANIFEST_BYTES_LIMIT:
             raise _foreign(file)
         manifest = _manifest(_content(tar, first.size), file)

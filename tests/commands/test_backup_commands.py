@@ -186,7 +186,7 @@ def test_restoring_needs_a_yes(cli: Cli, house: Path, tmp_path: Path) -> None:
     done = cli("restore", str(file))
     assert done.code == 2
     assert "--yes" in done.err
-    assert "A whole backup of 20" in done.err
+    assert "It is whole: made 20" in done.err
     assert names(house) == before
 
 
@@ -219,6 +219,7 @@ def test_a_file_that_cannot_be_restored_changes_nothing_and_nobody_is_asked(
     file.write_bytes(content)
     done = cli("restore", str(file), *yes)
     assert done.code == 1
+    assert ("backup_foreign" in done.err) is (len(content) <= 10_240), "which no tar of ours is as small as"
     assert "戻しますか" not in done.err
     assert "not_confirmed" not in done.err
     assert "backup_" in done.err

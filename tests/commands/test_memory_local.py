@@ -66,7 +66,10 @@ def test_status_counts_what_is_there(cli: Cli, house: Path) -> None:
     assert found["index"]["points"] == 0
     assert found["embedding_model"] == "words-of-the-test"
     assert WordsEmbedding.started == 0
-    assert "3 active" in cli("memory", "status").out
+    shown = cli("memory", "status").out
+    assert "3 active" in shown
+    assert "4 without a vector yet" in shown
+    assert "ベクトル未作成 4件" in shown
 
 
 def test_search_finds_by_meaning_once_the_index_is_built(cli: Cli, house: Path) -> None:
