@@ -65,7 +65,7 @@ class ListeningSettings(Section):
 class LiveSettings(Section):
     """Devices that are connected all the time: `GET /v1/device`."""
 
-    notice_silence_ms: Annotated[int, Ge(32), Le(1000)] = 60
+    notice_silence_ms: Annotated[int, Ge(32), Le(1000)] = 32
     """Silence after which the words are heard already, in milliseconds, before it is long enough to be the end."""
     longest_utterance_seconds: Annotated[float, Ge(3), Le(120)] = 30.0
     """What somebody says without a pause is answered after so many seconds."""

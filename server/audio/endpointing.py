@@ -20,8 +20,9 @@ class EndpointSettings:
     """When an utterance begins, when hearing may start, and when it is over."""
 
     segmenter: SegmenterSettings = field(default_factory=SegmenterSettings)
-    notice_silence_seconds: float = 0.06
-    """So much without speech is a silence worth telling: what was said may be heard already."""
+    notice_silence_seconds: float = 0.032
+    """So much without speech is a silence worth telling: what was said may be heard already. One window of the model:
+    of human speech in phrases, twice as much is told 32 ms later, and spares 3 of 100 hearings."""
     longest_seconds: float = 30.0
     """No utterance lasts longer, its pre-roll included."""
 

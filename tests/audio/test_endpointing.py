@@ -43,10 +43,10 @@ def kinds(events: list[EndpointEvent]) -> list[str]:
 
 
 def test_one_utterance_from_start_to_end() -> None:
-    # windows 20..39 are speech: 0.64 s to 1.28 s; 2 silent windows are noticed, 16 end it
+    # windows 20..39 are speech: 0.64 s to 1.28 s; 1 silent window is noticed, 16 end it
     started, silence, ended = heard([0.0] * 20 + [0.9] * 20 + [0.0] * 40)
     assert started == SpeechStarted(pytest.approx(0.34), pytest.approx(23 * WINDOW))
-    assert silence == SilenceNoticed(pytest.approx(42 * WINDOW), pytest.approx(1.28))
+    assert silence == SilenceNoticed(pytest.approx(41 * WINDOW), pytest.approx(1.28))
     assert ended == UtteranceEnded(
         pytest.approx(0.34), pytest.approx(1.58), False, pytest.approx(1.28), pytest.approx(56 * WINDOW)
     )
@@ -59,8 +59,10 @@ def test_speech_that_goes_on_takes_the_silence_back() -> None:
     assert events[-1].speech_end_seconds == pytest.approx(32 * WINDOW)
 
 
-def test_one_silent_window_is_no_silence() -> None:
-    assert kinds(heard([0.9] * 10 + [0.0] + [0.9] * 10)) == ["SpeechStarted"]
+def test_one_silent_window_is_a_silence_unless_more_is_asked_for() -> None:
+    windows = [0.9] * 10 + [0.0] + [0.9] * 10
+    assert kinds(heard(windows)) == ["SpeechStarted", "SilenceNoticed", "SpeechResumed"]
+    assert kinds(heard(windows, notice_silence_seconds=0.06)) == ["SpeechStarted"]
 
 
 @pytest.mark.parametrize("speech_windows", [3, 9])

@@ -63,8 +63,8 @@ def test_the_voice_of_the_first_clause_is_there_when_the_silence_was_long_enough
 def test_a_voice_that_is_still_at_it_then_goes_on_and_is_not_begun_again() -> None:
     house = converse(one_utterance, llm=slow_llm(), tts=SlowTts(0.6))
     marks = house.journal.traces[0]["marks"]
-    # Silence noticed after 64 ms, the model 200, the voice 600.
-    assert marks["first_audio"] == pytest.approx(64 + 200 + 600, abs=40)
+    # Silence noticed after 32 ms, the model 200, the voice 600.
+    assert marks["first_audio"] == pytest.approx(32 + 200 + 600, abs=5)
     assert spoken(house) == [FIRST, SECOND]
     assert house.engines.tts.cancelled == 0  # type: ignore[attr-defined]
 
