@@ -33,7 +33,8 @@ _JAPANESE_JOINT = re.compile(
     r"|(?<=[うくぐすつぬぶむるたいだよね])、(?=(?:あと|それと|それから)[、ぁ-んァ-ヺ一-龯])"
 )
 _LISTED = re.compile(
-    r"^(?:あと(?![でにか\d一二三四五六七八九十])|それと|それから)(?:は)?、?(?=\S)|^(?:oh,? and|also|and also|plus)\b,?\s*",
+    r"^(?:あと(?![でにか\d一二三四五六七八九十])|それと|それから)(?:は)?、?(?=\S)"
+    r"|^(?:oh,? and|also|and also|plus)\b,?\s*",
     re.IGNORECASE,
 )
 _TOO = re.compile(r"^[^、。]{0,12}?[一-龯ァ-ヺーa-z]も|\b(?:too|as well|either)\b", re.IGNORECASE)
@@ -59,7 +60,9 @@ _APPOINTMENT = re.compile(
 )
 _BREATH = 300
 """Characters; what is longer is a story, or was pasted, and would take a time that grows with its square."""
-_COPULA = re.compile(r"(?<=[一-龯ァ-ヺー])で$")
+_COPULA = re.compile(r"(?:(?<=[一-龯ァ-ヺー])|(?<=好き)|(?<=嫌い))で$")
+_NOMINAL = re.compile(r"(?:[一-龯ァ-ヺー]|好き|きらい|だ|です)(?:だ|です|なんだ|なの)?(?:よ|ね|わ)*[。!]*$")
+"""What it says of something is a noun, or as good as one."""
 _FIRST_PERSON = re.compile(r"^(?:私|わたし|あたし|僕|ぼく|俺|おれ)(?:は|も|が)")
 
 
@@ -136,7 +139,10 @@ def _is_another(before: str, clause: str, on: dt.date, *, within: bool) -> bool:
 def _another_in_japanese(before: str, clause: str, on: dt.date, *, within: bool, listed: bool, of_two: bool) -> bool:
     past, was_past = _is_past(clause), _is_past(before)
     leads_on = within and re.search(r"[てで]$", before) is not None
-    if of_two:
+    if leads_on and _COPULA.search(before) and not _NOMINAL.search(clause):
+        # 姉は東京で、弟は大阪に住んでる: without what follows it says something else.
+        return False
+    if of_two or (_FIRST_PERSON.search(before) and persons(clause)):
         # 姉が来て、弟が喜んだ is one story.
         return not (past and (leads_on or was_past))
     if past == was_past and _TOO.search(clause):
