@@ -143,7 +143,9 @@ class ToolLoop:
         return self._offered(tools) if self._max_rounds else ()
 
     async def _specs(self) -> list[ToolSpec]:
-        specs = [spec for tool in self._tools.values() if (spec := await self._spec(tool)) is not None]
+        # At once: somebody waits for the answer, and most of them ask a database.
+        told = await asyncio.gather(*(self._spec(tool) for tool in self._tools.values()))
+        specs = [spec for spec in told if spec is not None]
         self.on_request = tuple(spec for spec in specs if spec.on_request)
         return specs
 
