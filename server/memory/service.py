@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from server.config_sections import MemorySettings, SessionSettings
@@ -245,10 +244,6 @@ class LongTermMemory:
         done = await self._access.rebuild(progress)
         await self._forget_moved_aside()
         return done
-
-    async def status(self) -> dict[str, Any]:
-        """What the owner is told, JSON-able."""
-        return await self.owner.status()
 
     async def figures(self) -> MemoryFigures:
         """Figures of many conversations. Raises `StorageError`."""

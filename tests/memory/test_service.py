@@ -43,7 +43,7 @@ async def test_what_was_said_is_found_by_its_meaning_in_another_session(home: Ho
         (brief,) = (await home.search(small=True))["candidates"]
         assert set(brief) == {"memory_id", "summary", "occurred_at"}
         assert home.searches == ["found", "found"]
-        status = await memory.status()
+        status = await memory.owner.status()
         assert (status["index"]["points"], status["index"]["problem"], status["pending"]) == (1, None, 0)
         figures = await memory.figures()
         assert (figures.memories, figures.segments) == ({"active": 1}, {"memories": 1})
@@ -157,7 +157,7 @@ async def test_an_index_that_another_process_holds_leaves_words_until_it_is_free
             told = await home.search()
             assert told["candidates"][0]["summary"] == PC
             assert told["searched"]["words_only"] == "index_unavailable"
-            assert (await memory.status())["index"]["problem"]["code"] == "index_locked"
+            assert (await memory.owner.status())["index"]["problem"]["code"] == "index_locked"
             assert not (await memory.figures()).index_usable
             await home.say("富士通のパソコンは速いよ")
             await memory.worker.idle()
@@ -238,7 +238,7 @@ async def test_forgetting_takes_the_words_the_vector_the_names_and_the_turn_that
         async with home.databases.world(write=False) as db:
             for turn_id in (said.turn_id, asker.turn_id):
                 assert [turn.text for turn in await memory_browse.words_of_turns(db, [turn_id])] == ["", ""]
-        assert (await memory.status())["index"]["points"] == 0
+        assert (await memory.owner.status())["index"]["points"] == 0
     assert "富士通".encode() not in (home.world / "session.sqlite").read_bytes()
 
 
