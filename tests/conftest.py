@@ -1,8 +1,9 @@
 """What holds for every test: the order of the kinds, and that no test reaches the network.
 
-Unit tests run first, then integration, then those with real models. A unit test may open no connection at all; the
-others may talk to this machine only. A forbidden attempt fails the test even where the code under test catches it.
-The settings of whoever runs the tests stay outside.
+Unit tests run first, then integration, then those with real models. Two processes that share all of them begin at the
+other end, so that they have something short left to end together with. A unit test may open no connection at all; the
+others may talk to this machine only. A forbidden attempt fails the test even where the code under test catches it. The
+settings of whoever runs the tests stay outside.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 KINDS = ("unit", "integration", "models")
 KEPT_SETTINGS = ("STACKCHAN_MODEL_DIR",)
+MODELS_FOLDER = "tests/models/"
 WATCHED_EVENTS = ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 
 
@@ -75,11 +77,39 @@ def kind_of(item: pytest.Item) -> str:
     return next((kind for kind in reversed(KINDS) if item.get_closest_marker(kind)), "unit")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Two processes share the tests by their names.
     if passing := [item.nodeid for item in items if re.search(r" at 0x[0-9a-f]+", item.nodeid)]:
         raise pytest.UsageError(f"names that differ from process to process, give them ids: {passing}")
-    items.sort(key=lambda item: KINDS.index(kind_of(item)))
+    is_shared = hasattr(config, "workerinput")
+    items.sort(key=lambda item: place_of(item.nodeid, kind_of(item), is_shared=is_shared))
+
+
+def place_of(name: str, kind: str, *, is_shared: bool) -> int:
+    """Tests with a smaller one run before. `is_shared`: with another process."""
+    if not is_shared:
+        return KINDS.index(kind)
+    return 0 if name.startswith(MODELS_FOLDER) else len(KINDS) - KINDS.index(kind)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile` files are taken in their order, and those of one folder by one process.
+
+    The models of that folder keep a processor busy for minutes: of two at once neither would be sooner, and whatever
+    else runs on this machine would get none.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class InOrder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return MODELS_FOLDER if file.startswith(MODELS_FOLDER) else file
+
+    config.option.loadscopereorder = False
+    return InOrder(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from tests.conftest import place_of, pytest_xdist_make_scheduler
 
 pytestmark = pytest.mark.integration
 
@@ -78,3 +83,23 @@ def test_unit_tests_run_first_and_models_last(report: list[tuple[str, str]]) -> 
     files = [test.partition("::")[0] for test, _ in report]
     assert list(dict.fromkeys(files)) == ["test_c.py", "test_b.py", "test_a.py"]
     assert files == sorted(files, reverse=True)
+
+
+def test_two_processes_begin_with_the_models_folder_and_end_with_unit_tests() -> None:
+    tests = [("tests/audio/test_a.py::a", "unit"), ("tests/commands/test_b.py::b", "integration")]
+    tests += [("tests/engines/test_c.py::c", "models"), ("tests/models/test_d.py::d", "models")]
+    order = sorted(tests, key=lambda test: place_of(*test, is_shared=True))
+    assert [name[-1] for name, _ in order] == ["d", "c", "b", "a"]
+    assert [place_of(*test, is_shared=False) for test in tests] == [0, 1, 2, 2]
+
+
+def test_one_process_takes_the_whole_models_folder_and_files_are_taken_in_their_order() -> None:
+    options = argparse.Namespace(dist="loadfile", loadscopereorder=True, tx=["2*popen"], numprocesses=2)
+    config: Any = SimpleNamespace(option=options, getoption=lambda name: getattr(options, name), getvalue=None)
+    config.getvalue = config.getoption
+    scheduler = pytest_xdist_make_scheduler(config, None)
+    names = ["tests/models/test_a.py::a[x::y]", "tests/models/test_b.py::b", "tests/audio/test_c.py::c"]
+    assert [scheduler._split_scope(name) for name in names] == ["tests/models/"] * 2 + ["tests/audio/test_c.py"]
+    assert options.loadscopereorder is False
+    options.dist = "load"
+    assert pytest_xdist_make_scheduler(config, None) is None

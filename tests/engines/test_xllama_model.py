@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
 from server.engines.base import LlmDone, LlmMessage, LlmRequest, LlmText, LlmToolCall, ToolSpec
 from server.engines.llm.xllama import XllamaLlm
 from server.errors import LlmError
+from tests.language_model import THREADS, model_path
 
 pytestmark = pytest.mark.models
 
@@ -36,16 +35,9 @@ SEARCH = ToolSpec(
 )
 
 
-def model_path() -> Path:
-    folder = Path(os.environ.get("STACKCHAN_MODEL_DIR") or Path.home() / ".cache" / "stackchan")
-    path = folder / "qwen2.5-coder-0.5b-instruct-q4_k_m" / "model.gguf"
-    assert path.is_file(), f"No model at {path}. Run `stackchan models pull`."
-    return path
-
-
 @pytest.fixture
 async def llm():
-    engine = XllamaLlm(model_path(), context_tokens=2048)
+    engine = XllamaLlm(model_path(), context_tokens=2048, threads=THREADS)
     await engine.start()
     yield engine
     await engine.close()
@@ -138,7 +130,7 @@ async def test_a_read_prefix_is_cached_and_survives_a_restart(tmp_path):
     prefix = (LlmMessage("system", "君は小さなロボット。" * 20),)
     request = LlmRequest((*prefix, LlmMessage("user", "やあ")), max_tokens=1)
     for _ in range(2):
-        engine = XllamaLlm(model_path(), context_tokens=2048, prefix_dir=tmp_path / "prefix")
+        engine = XllamaLlm(model_path(), context_tokens=2048, threads=THREADS, prefix_dir=tmp_path / "prefix")
         await engine.start()
         await engine.warm_prefix(prefix)
         done = (await collect(engine, request))[-1]
@@ -153,7 +145,7 @@ async def test_a_damaged_prefix_file_is_read_anew(tmp_path):
         if damage:
             (file,) = (tmp_path / "prefix").iterdir()
             file.write_bytes(b"damaged" * 10)
-        engine = XllamaLlm(model_path(), context_tokens=2048, prefix_dir=tmp_path / "prefix")
+        engine = XllamaLlm(model_path(), context_tokens=2048, threads=THREADS, prefix_dir=tmp_path / "prefix")
         await engine.start()
         await engine.warm_prefix(prefix)
         done = (await collect(engine, LlmRequest((*prefix, LlmMessage("user", "やあ")), max_tokens=1)))[-1]

@@ -29,6 +29,7 @@ from server.storage import word_index
 from server.storage.memory_records import EVERY_STATUS, MemoryFilter, SourceFilter
 from server.storage.session_tables import SourceTurnRow
 from tests.fakes.engines import FakeAsr, FakeTts, FakeVad
+from tests.language_model import THREADS
 
 FIRST_DAY = dt.datetime(2026, 11, 20, 1, 0, tzinfo=dt.UTC)
 START_SECONDS = 400.0
@@ -85,8 +86,8 @@ class House:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Start the server; stop it at the end."""
-        kept = {KEPT_SETTING: os.environ[KEPT_SETTING]} if KEPT_SETTING in os.environ else {}
-        settings = load_settings(kept, data_dir=self.data_dir)
+        env = {KEPT_SETTING: os.environ[KEPT_SETTING]} if KEPT_SETTING in os.environ else {}
+        settings = load_settings({**env, "STACKCHAN_LLM__THREADS": str(THREADS or 0)}, data_dir=self.data_dir)
         persona = load_persona(default_persona_path())
         real = build_engines(settings, persona)
         engines = Engines(FakeVad(), FakeAsr(), real.llm, FakeTts(), real.embedding)

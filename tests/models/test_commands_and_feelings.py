@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
-from server.config_sections import LlmSettings
-from server.context.prompts import answer_schema, json_text, prompt_messages, stable_prefix, tool_result_message
-from server.engines.base import LlmMessage, LlmRequest, LlmText, LlmToolCall
-from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
+from server.context.prompts import answer_schema, json_text, prompt_messages, tool_result_message
+from server.engines.base import LlmMessage, LlmRequest
 from server.memory.asked import OF_THE_CLOCK_LOG_ODDS, UNMENTIONED_LOG_ODDS
-from server.memory.tools import FORGET_MEMORY_SHORT, READ_MEMORY_SOURCE_SHORT, SEARCH_MEMORY
+from server.memory.tools import SEARCH_MEMORY
 from server.persona import default_persona_path, load_persona
+from tests.language_model import SAID_AT, TOOLS, language_model, written
 
 pytestmark = pytest.mark.models
 
 DATA = Path(__file__).parent.parent / "data" / "commands_and_feelings.json"
-SAID_AT = datetime(2026, 11, 30, 15, 20, tzinfo=ZoneInfo("Asia/Tokyo"))
-TOOLS = (SEARCH_MEMORY, READ_MEMORY_SOURCE_SHORT, FORGET_MEMORY_SHORT)
-
-
-def model_path() -> Path:
-    folder = Path(os.environ.get("STACKCHAN_MODEL_DIR") or Path.home() / ".cache" / "stackchan")
-    path = folder / "qwen2.5-coder-0.5b-instruct-q4_k_m" / "model.gguf"
-    assert path.is_file(), f"No model at {path}. Run `stackchan models pull`."
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +29,20 @@ def persona():
 
 @pytest.fixture(scope="module")
 def answers(persona):
-    """Every utterance of the file, answered once: id -> answer."""
+    """The utterances of the file, each answered once: id -> answer."""
     return asyncio.run(ask_all(persona))
 
 
 async def ask_all(persona):
-    # As the server makes it, so that both find the same prompt prefix on the disk.
-    cache = model_path().parents[1] / "prompt-cache"
-    llm = XllamaLlm(
-        model_path(),
-        context_tokens=LlmSettings().context_tokens,
-        prefix_dir=cache,
-        tool_bias=TOOL_BIASES[model_path().parent.name],
-    )
-    await llm.start()
-    try:
-        await llm.warm_prefix(stable_prefix(persona, llm.capabilities, TOOLS))
+    async with language_model(persona) as llm:
         answers = {item["id"]: await ask(llm, persona, item["text"]) for item in items()}
         return {**answers, "weekday": await ask(llm, persona, "今日は何曜日？", OF_THE_CLOCK_LOG_ODDS)}
-    finally:
-        await llm.close()
 
 
 def items(*kinds: str):
+    """Those called `extra` are left to `scripts/bench_commands`."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
-    return [item for kind in kinds or ("utterances", "still", "extra") for item in data[kind]]
+    return [item for kind in kinds or ("utterances", "still") for item in data[kind]]
 
 
 async def ask(llm, persona, text, leaning=UNMENTIONED_LOG_ODDS):
@@ -78,27 +53,15 @@ async def ask(llm, persona, text, leaning=UNMENTIONED_LOG_ODDS):
         # As in a turn in which no memory mentions what is spoken of; other tools wait for something found or asked.
         tools=(replace(SEARCH_MEMORY, prior=leaning),),
     )
-    written, call = await read(llm, request)
+    answer, call = await written(llm, request)
     if call is not None:  # as in a turn that finds nothing: the second time the model has to answer
         messages = (
             *request.messages,
             LlmMessage("assistant", "", tool_calls=(call,)),
             tool_result_message(call, json_text({"candidates": [], "note": "nothing found"})),
         )
-        written, _ = await read(llm, replace(request, messages=messages, tools=()))
-    return json.loads(written)
-
-
-async def read(llm, request):
-    """What the model wrote, and its tool call if it made one."""
-    written, call = "", None
-    async with aclosing(llm.generate(request)) as deltas:
-        async for delta in deltas:
-            if isinstance(delta, LlmText):
-                written += delta.text
-            elif isinstance(delta, LlmToolCall):
-                call = delta
-    return written, call
+        answer, _ = await written(llm, replace(request, messages=messages, tools=()))
+    return json.loads(answer)
 
 
 def is_right(item, answer):
