@@ -55,13 +55,13 @@ def wants_to_know(text: str) -> bool:
 
 
 def only_leads_up(sentence: str, rest: str) -> bool:
-    """Whether a sentence is a wish that only says what the robot is wanted for.
+    """Whether a sentence is a request to be told something, or a wish that only says what the robot is wanted for.
 
     `rest`: what else is said in the same breath. "I want to call Sarah. What's her number?" tells nothing of the user's
     life; 「来年はパリに行きたいんだ」 alone does.
     """
     told = without_its_question(sentence)
     words = plain(told).strip()
-    if _OF_THE_ROBOT.search(words) or _LEADS_UP.search(words):
+    if _OF_THE_ROBOT.search(words) or _LEADS_UP.search(words) or _TELL_ME.search(words):
         return True
     return bool(_WISH.search(words)) and (told != sentence or wants_to_know(rest))

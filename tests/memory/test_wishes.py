@@ -59,7 +59,12 @@ def test_what_is_not(text: str) -> None:
         ),
         *("I want to call Sarah. What's her number?", "What's Sarah's number? I'd like to call her."),
         *("I want to hear a song.", "I'd like you to sing for my sister.", "I want to know the price of my bike."),
-        *("おはよう、スタックチャン", "Good morning, StackChan"),
+        *(
+            "おはよう、スタックチャン",
+            "Good morning, StackChan",
+            "Remind me where my passport is",
+            "鍵の番号が思い出せない",
+        ),
     ],
 )
 def test_a_wish_that_leads_up_to_a_request_tells_nothing(text: str) -> None:
