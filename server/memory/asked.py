@@ -24,6 +24,7 @@ from server.memory.besides import told_besides, told_with_request
 from server.memory.check import is_filler
 from server.memory.contradiction import Proposal, names
 from server.memory.forget_tool import ForgetMemory, Talk
+from server.memory.forget_words import asks_to_forget
 from server.memory.keeper import Forgotten, Keeper
 from server.memory.nearness import Nearness
 from server.memory.question_words import telling_words
@@ -47,7 +48,7 @@ from server.memory.tools import (
     SearchMemory,
 )
 from server.memory.wishes import is_of_their_life, wants_to_know
-from server.storage import memories, memory_browse, memory_lookup, word_index
+from server.storage import memories, memory_browse, memory_lookup, turns, word_index
 from server.storage.database import Databases
 from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
 from server.storage.records import SourceTurn
@@ -271,11 +272,16 @@ class AskedMemory:
 
         Nothing that has a name in common with what is `going`.
         """
+        requests = {asker.turn_id}
         async with self._databases.world(write=False) as db:
-            said = await memory_browse.words_of_turns(db, [*turn_ids, asker.turn_id])
+            if not asks_to_forget(asker.words):
+                # "Both" answers what was asked about the request before it.
+                last = await turns.recent_source_turns(db, asker.session_id, 3)
+                requests |= {one.turn_id for one in last if one.turn_id < asker.turn_id}
+            said = await memory_browse.words_of_turns(db, [*turn_ids, *requests])
         proposals: list[Proposal] = []
         for one in said:
-            if one.role == "user" and one.turn_id == asker.turn_id:
+            if one.role == "user" and one.turn_id in requests:
                 proposals += told_with_request(asker.persona, one)
             elif one.role == "user":
                 proposals += told_besides(asker.persona, one, asker.words)

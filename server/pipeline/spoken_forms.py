@@ -5,7 +5,8 @@ English sentence that asks for something. Pure; knows no request.
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from server.storage.words import plain
 
 _MOST_CHARACTERS = 500
 _JA_DIGITS = {digit: value for value, digit in enumerate("〇一二三四五六七八九")}
@@ -45,7 +46,7 @@ EN_NOT_ASKED = re.compile(
 
 def folded(words: str) -> str:
     """The beginning of `words` in one form: NFKC, lower case, single spaces, one kind of apostrophe."""
-    return " ".join(unicodedata.normalize("NFKC", words[:_MOST_CHARACTERS]).casefold().replace("’", "'").split())
+    return " ".join(plain(words[:_MOST_CHARACTERS]).split())
 
 
 def number_of(text: str) -> float:

@@ -112,6 +112,19 @@ async def test_who_points_at_a_breath_means_all_of_it(tmp_path: Path, words: str
         assert await home.stored() == []
 
 
+async def test_what_was_told_with_a_request_that_was_asked_about_is_kept_when_it_is_answered(tmp_path: Path) -> None:
+    home = quoting(tmp_path)
+    async with home.open():
+        await end(home, await home.say("会社のパソコンが壊れて修理に出したんだ"))
+        await end(home, await home.say("富士通のパソコンを三万円で買ったよ"))
+        asker = await home.say("今はエグザンプル町に住んでるから、パソコンのことは忘れて", "どっち？")
+        tool = home.__dict__.setdefault("tools", home.memory.tools_for(capabilities(small=True)))[2]
+        assert len((await tool.run({"query": "パソコン"}, asker))["which"]) == 2
+        assert (await forget(home, "両方", "両方"))["forgotten"] == 2
+        await end(home, asker)
+        assert await home.stored() == ["今はエグザンプル町に住んでる。"]
+
+
 async def test_what_names_the_forgotten_thing_again_is_not_kept(tmp_path: Path) -> None:
     home = quoting(tmp_path)
     async with home.open():
