@@ -78,8 +78,8 @@ class ToolLoop:
 
     `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before. `small`:
     the model reads and writes slowly and likes to do a thing twice; it gets short ids, and each tool of memory once.
-    `foreseen`: what was offered in a first call that was begun early; whether a tool is of use stands as it was then
-    where it comes too late now. None: there was none.
+    `foreseen`: what was offered in a first call that was begun early, a moment ago and for the same words: offered first
+    without asking again, and what stands where a tool comes too late after a call. None: there was none.
     """
 
     def __init__(
@@ -111,10 +111,16 @@ class ToolLoop:
     async def run(self, ask: Ask) -> None:
         """Ask until the model has answered. Raises what `ask` raises."""
         said: tuple[LlmMessage, ...] = ()
-        tools = await self._specs()
+        tools = None if self._foreseen is not None else await self._specs()
         for round_number in range(self._max_rounds + 1):
             last = round_number == self._max_rounds
-            calls = await ask(said, () if last else self._offered(tools))
+            if last:
+                offered: tuple[ToolSpec, ...] = ()
+            elif tools is None:
+                offered = self._foreseen_offer()
+            else:
+                offered = self._offered(tools)
+            calls = await ask(said, offered)
             if not calls:
                 return
             done: list[ToolRun] = []
@@ -134,6 +140,8 @@ class ToolLoop:
                 )
             for run in done:
                 self._rules.read(run.name, run.result)
+            if tools is None:
+                tools = await self._specs()
 
     async def first_offer(self) -> tuple[ToolSpec, ...] | None:
         """The tools that `run` will offer first; None: of one it could not be told, and `run` may offer others."""
@@ -141,6 +149,12 @@ class ToolLoop:
         if not self._all_told:
             return None
         return self._offered(tools) if self._max_rounds else ()
+
+    def _foreseen_offer(self) -> tuple[ToolSpec, ...]:
+        assert self._foreseen is not None
+        specs = tuple(self._foreseen.values())
+        self.on_request = tuple(spec for spec in specs if spec.on_request)
+        return specs
 
     async def _specs(self) -> list[ToolSpec]:
         # At once: somebody waits for the answer, and most of them ask a database.
