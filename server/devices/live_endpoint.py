@@ -40,6 +40,7 @@ LIVE_PATH = "/v1/device"
 HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
+_GOODBYE_SECONDS = 2.0
 _QUIET_FRAMES, _QUIET_SECONDS = 3, 0.2
 """So many frames, and so much sound, that do not come in time are a silence, not a slow network."""
 
@@ -124,8 +125,17 @@ def live_router(
             code, error = CloseCode.INTERNAL, DeviceError("internal", "Something went wrong inside the server.")
         finally:
             await connection.close(code, error)
+            await _read_out(websocket)
 
     return router
+
+
+async def _read_out(websocket: WebSocket) -> None:
+    """Throw away what still comes of a device that was hung up on: behind it is its answer, and the end."""
+    with contextlib.suppress(TimeoutError, RuntimeError):  # it is silent; it has gone before
+        async with asyncio.timeout(_GOODBYE_SECONDS):
+            while (await websocket.receive())["type"] != "websocket.disconnect":
+                pass
 
 
 class _Intake:
@@ -153,6 +163,7 @@ class _Intake:
                 message = await self._next_of(device)
                 if message is not None:
                     await self._take(device, hello, message)
+                await asyncio.sleep(0)  # a device that has sent a thousand at once must not hold up the others
         finally:
             await live.devices.disconnect(device, self._connection)
 
