@@ -20,7 +20,16 @@ from server.memory.index.base import MemoryIndex
 from server.memory.leases import Clock, Hold, finish
 from server.memory.neighbours import Neighbours
 from server.memory.retold import retells, says_nothing_of, words_of
-from server.storage import forgetting, memories, segments, sources, tombstones, word_index
+from server.storage import (
+    forgetting,
+    memories,
+    memory_browse,
+    memory_lookup,
+    segments,
+    sources,
+    tombstones,
+    word_index,
+)
 from server.storage.database import Databases, Db
 from server.storage.memory_records import (
     EVERY_STATUS,
@@ -77,6 +86,7 @@ class Keeper:
         self._neighbours = Neighbours(databases, index, embedding, recipe or recipe_for(embedding.fingerprint.model))
         self._on_forgotten = tuple(on_forgotten)
         self._one_at_a_time = asyncio.Lock()
+        self._besides: set[str] = set()
 
     async def keep(self, session_id: str, turn_ids: Sequence[int], proposals: Sequence[Proposal], hold: Hold) -> Kept:
         """Close a segment with what was made of it, nothing for filler; all of it in one transaction or nothing.
@@ -108,6 +118,7 @@ class Keeper:
                 kept = Kept(None)
                 for one in judged:
                     kept = await self._carry_out(db, one.memory, one.decision, kept)
+            self._besides.update(kept.added)
 
     @property
     def index(self) -> MemoryIndex | None:
@@ -140,12 +151,15 @@ class Keeper:
         """Forget memories with their older versions, for good, and look whether anything still finds them.
 
         `also_source`: the words they came from are blanked too, and what recalled or retold them. `also_turn_ids`:
-        exchanges to blank besides. What is left in the files' unused bytes goes with the `scrub` job. Raises
-        `NotFoundError` when none is there.
+        exchanges to blank besides, with the memories that were made of them while they were being chosen, but for what
+        was kept besides. What is left in the files' unused bytes goes with the `scrub` job. Raises `NotFoundError` when
+        none is there.
         """
         async with self._one_at_a_time:
             async with self._databases.world(write=False) as db:
-                reached, before = await _reach(db, memory_ids, also_source, tuple(also_turn_ids))
+                turn_ids = tuple(also_turn_ids)
+                meanwhile = await _made_of(db, turn_ids) - self._besides
+                reached, before = await _reach(db, [*memory_ids, *sorted(meanwhile)], also_source, turn_ids)
             async with self._databases.server() as server_db:
                 await tombstones.add(server_db, reached, now=self._clock())
             async with self._databases.world() as db:
@@ -238,6 +252,13 @@ class Keeper:
         if found:
             _log.error("%d things were forgotten and are still found", len(found))
         return tuple(sorted(found))
+
+
+async def _made_of(db: Db, turn_ids: Sequence[int]) -> set[str]:
+    """Memories of what was said in these exchanges."""
+    said = await memory_browse.words_of_turns(db, turn_ids)
+    of_each = await memory_lookup.of_source_turns(db, [one.source_turn_id for one in said])
+    return {memory_id for ids in of_each.values() for memory_id in ids}
 
 
 async def _reach(
