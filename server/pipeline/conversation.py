@@ -8,6 +8,7 @@ socket: what the device gets goes to a `ConversationOut`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -90,7 +91,9 @@ class Conversation:
         """None: the microphone is shut."""
         self._expected: OpenTurn | None = None
         self._live: LiveTurn | None = None
-        """Of the turn that runs."""
+        """Of the turn that runs, from the moment the device is shown that there will be one."""
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
         self._following: asyncio.Task[None] | None = None
         self._deaf_until = 0.0
         self._announcing = Announcing(self, out, announcer)
@@ -255,23 +258,25 @@ class Conversation:
         await self._announcing.over()
         await self._move("listening")
         await self._move("thinking")
-        live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
+        live = self._live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
         live.held = ahead.keep() if ahead is not None else None
+        self._at_rest.clear()
         try:
             with self._runner.admit(request.device_id) as admission:
                 admission.trace = said.trace if said is not None else None
                 started = await self._runner.start(admission, replace(request, live=live), self._pass_on)
         except BaseException as error:
+            self._live = None
+            self._at_rest.set()
             await _give_up(ahead, live)
             if not isinstance(error, StackChanError):
                 raise
-            if not isinstance(error, BusyError):
-                _log.warning("a live turn could not begin: %s", error.code, extra=error_fields(error))
+            _log_unless_busy(error)
             await self._out.complain(error)
             await self._rest()
             return
-        self._live = live
         self._following = asyncio.create_task(self._follow(started), name=f"live-{started.turn.turn_id}")
+        self._following.add_done_callback(lambda task: self._at_rest.set())
 
     async def _follow(self, started: StartedTurn) -> None:
         """Wait for the turn's end and go on from there."""
@@ -293,8 +298,8 @@ class Conversation:
 
     async def settled(self, seconds: float | None = None) -> None:
         """Return when no turn runs any more, or after `seconds`."""
-        if self._following is not None:
-            await asyncio.wait({self._following}, timeout=seconds)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._at_rest.wait(), seconds)
 
     async def _pass_on(self, event: TurnEvent) -> None:
         if not isinstance(event, StateChanged):
@@ -313,3 +318,8 @@ async def _give_up(ahead: Ahead | None, live: LiveTurn) -> None:
         await live.held.drop()
     if ahead is not None:
         await ahead.drop()
+
+
+def _log_unless_busy(error: StackChanError) -> None:
+    if not isinstance(error, BusyError):
+        _log.warning("a live turn could not begin: %s", error.code, extra=error_fields(error))

@@ -31,10 +31,12 @@ SPOKEN_SECONDS = len(REPLY) * 0.01
 
 
 class Runner:
-    """Runs one turn at a time with the real controller, as `TurnRunner` would; `refusal`: says no."""
+    """Runs one turn at a time with the real controller, as `TurnRunner` would; `refusal`: says no; `start_seconds`: so
+    long it takes to store a turn."""
 
     def __init__(self, house: House) -> None:
         self.refusal: Exception | None = None
+        self.start_seconds = 0.0
         self.requests: list[TurnRequest] = []
         self._house = house
         self._turn_id = 0
@@ -53,6 +55,7 @@ class Runner:
         yield type("Admission", (), {})()
 
     async def start(self, admission: Any, request: TurnRequest, emit: Any) -> StartedTurn:
+        await asyncio.sleep(self.start_seconds)
         self._turn_id += 1
         self.requests.append(request)
         turn = replace(TURN, turn_id=self._turn_id)

@@ -156,6 +156,28 @@ def test_an_abort_is_silence_at_once_and_then_it_listens() -> None:
     assert house.hushed == pytest.approx([2.5], abs=0.05)
 
 
+def test_a_turn_that_is_only_beginning_is_one_and_can_be_ended() -> None:
+    async def script(house: House) -> None:
+        house.runner.start_seconds = 0.3
+        await house.conversation.listen("auto")
+        await house.speak(1.0)
+        hearing = asyncio.create_task(house.quiet(1.0))
+        await asyncio.sleep(0.6)
+        assert house.log[-1] == "thinking"
+        assert house.conversation.in_turn
+        ending = asyncio.create_task(house.conversation.settled())
+        await asyncio.sleep(0.1)
+        assert not ending.done()
+        assert house.runner.requests == []
+        house.conversation.interrupt("touch")
+        await asyncio.gather(hearing, ending)
+        assert not house.conversation.in_turn
+
+    house = converse(script)
+    assert [result.outcome for result in house.results] == ["interrupted"]
+    assert house.log[-1] == "listening"
+
+
 def test_an_abort_with_nothing_to_end_shuts_the_ears() -> None:
     async def script(house: House) -> None:
         await house.conversation.listen("auto")
