@@ -23,6 +23,9 @@ class EndpointSettings:
     notice_silence_seconds: float = 0.032
     """So much without speech is a silence worth telling: what was said may be heard already. One window of the model:
     of human speech in phrases, twice as much is told 32 ms later, and spares 3 of 100 hearings."""
+    notice_fall: float = 0.3
+    """So much less certain than the window before, and less than one that may begin speech: where one window is silence
+    enough, this is, too. Human speech is noticed 8 ms sooner by it, for 1 of 100 hearings."""
     longest_seconds: float = 30.0
     """No utterance lasts longer, its pre-roll included."""
 
@@ -87,6 +90,8 @@ class Endpointer:
         """No pre-roll reaches before this."""
         self._start_seconds: float | None = None
         self._noticed = False
+        self._before = 0.0
+        """The probability of the window before."""
         self._speech_seconds = 0.0
 
     @property
@@ -121,7 +126,8 @@ class Endpointer:
             raise ValueError(f"A window of {seconds} seconds with the speech probability {probability} is none.")
         self._segmenter.push(seconds, probability)
         self._now_seconds += seconds
-        events = self._started() if self._start_seconds is None else self._followed(self._start_seconds, seconds)
+        falls, self._before = self._falls(seconds, probability), probability
+        events = self._started() if self._start_seconds is None else self._followed(self._start_seconds, seconds, falls)
         if self._start_seconds is not None and self._too_long(self._start_seconds):
             events += (self._ended(self._start_seconds, too_long=True),)
         return events
@@ -139,13 +145,23 @@ class Endpointer:
         self._speech_seconds = self._now_seconds - first
         return (SpeechStarted(self._start_seconds, self._now_seconds),)
 
-    def _followed(self, start_seconds: float, seconds: float) -> tuple[EndpointEvent, ...]:
+    def _falls(self, seconds: float, probability: float) -> bool:
+        """Whether this window may be the first of a silence though it still counts as speech."""
+        settings = self._settings
+        return (
+            settings.notice_silence_seconds <= seconds + _TOLERANCE_SECONDS
+            and probability < settings.segmenter.start_probability
+            and self._before - probability >= settings.notice_fall
+        )
+
+    def _followed(self, start_seconds: float, seconds: float, falls: bool) -> tuple[EndpointEvent, ...]:
         segmenter, settings = self._segmenter, self._settings
         silence = segmenter.silence_seconds + _TOLERANCE_SECONDS
         if segmenter.silence_seconds == 0.0:
             self._speech_seconds += seconds
-            was_noticed, self._noticed = self._noticed, False
-            return (SpeechResumed(self._now_seconds),) if was_noticed else ()
+            was_noticed, self._noticed = self._noticed, falls
+            resumed = (SpeechResumed(self._now_seconds),) if was_noticed else ()
+            return (*resumed, SilenceNoticed(self._now_seconds, self._speech_end_seconds)) if falls else resumed
         events: tuple[EndpointEvent, ...] = ()
         if not self._noticed and silence >= settings.notice_silence_seconds:
             self._noticed = True

@@ -59,6 +59,22 @@ def test_speech_that_goes_on_takes_the_silence_back() -> None:
     assert events[-1].speech_end_seconds == pytest.approx(32 * WINDOW)
 
 
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ([0.48, 0.1, 0.0], ["SilenceNoticed"]),  # steep: at once
+        ([0.48, 0.4, 0.1], ["SilenceNoticed", "SpeechResumed", "SilenceNoticed"]),  # it was no end, and then one
+        ([0.48, 0.9, 0.9], ["SilenceNoticed", "SpeechResumed"]),
+        ([0.55, 0.9, 0.9], []),  # as certain as speech that begins
+        ([0.7, 0.45, 0.45], []),  # fades
+    ],
+)
+def test_a_steep_fall_is_a_silence_before_it_is_one(after: list[float], told: list[str]) -> None:
+    assert kinds(heard([0.9] * 10 + after)) == ["SpeechStarted", *told]
+    waits_longer = kinds(heard([0.9] * 10 + after[:2], notice_silence_seconds=0.06))
+    assert waits_longer == ["SpeechStarted"]
+
+
 def test_one_silent_window_is_a_silence_unless_more_is_asked_for() -> None:
     windows = [0.9] * 10 + [0.0] + [0.9] * 10
     assert kinds(heard(windows)) == ["SpeechStarted", "SilenceNoticed", "SpeechResumed"]
@@ -98,7 +114,9 @@ def test_a_silence_of_whole_windows_is_counted_exactly(windows: int) -> None:
 
 
 def test_soft_speech_goes_on_but_does_not_begin() -> None:
-    assert kinds(heard([0.4] * 10 + [0.9] * 3 + [0.4] * 30)) == ["SpeechStarted"]
+    soft = [0.4] * 10 + [0.9] * 3 + [0.4] * 30
+    assert kinds(heard(soft)) == ["SpeechStarted", "SilenceNoticed", "SpeechResumed"]
+    assert kinds(heard(soft, notice_silence_seconds=0.06)) == ["SpeechStarted"]
 
 
 def test_after_an_end_it_begins_anew_and_pre_roll_stays_out_of_what_was() -> None:
