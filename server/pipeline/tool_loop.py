@@ -78,8 +78,8 @@ class ToolLoop:
 
     `search_seconds`: for all that is looked up, together. `earlier`: what the user said in the turns before. `small`:
     the model reads and writes slowly and likes to do a thing twice; it gets short ids, and each tool of memory once.
-    `foreseen`: what was offered in a first call that was begun early, a moment ago and for the same words: offered first
-    without asking again, and what stands where a tool comes too late after a call. None: there was none.
+    `foreseen`: what was offered in a first call that was begun early, a moment ago and for the same words. It comes
+    first without asking again, and stands where a tool comes too late after a call. None: there was none.
     """
 
     def __init__(
