@@ -222,8 +222,8 @@ def test_a_moved_checkout_is_set_up_again(ready: Path, environment: dict[str, st
     assert "was moved or copied" in result.stdout
 
 
-def test_without_a_fitting_python_the_message_names_the_package(run: Run, tmp_path: Path, ready: Path) -> None:
-    shutil.rmtree(ready / ".venv")
+def test_without_a_fitting_python_the_message_names_the_package(run: Run, tmp_path: Path, checkout: Path) -> None:
+    shutil.rmtree(checkout / ".venv", ignore_errors=True)
     for tool in ("bash", "env", "dirname", "cat", "rm", "id", "tr", "flock"):
         (tmp_path / tool).symlink_to(shutil.which(tool) or pytest.fail(f"no {tool}"))
     result = run(PATH=str(tmp_path), PYTHON="")
@@ -232,9 +232,9 @@ def test_without_a_fitting_python_the_message_names_the_package(run: Run, tmp_pa
     assert "apt-get install python3 python3-venv" in result.stderr
 
 
-def test_a_python_without_venv_is_told_apart(run: Run, tmp_path: Path, ready: Path) -> None:
+def test_a_python_without_venv_is_told_apart(run: Run, tmp_path: Path, checkout: Path) -> None:
     """Debian ships ensurepip in a package of its own; a module of that name that cannot be imported looks the same."""
-    shutil.rmtree(ready / ".venv")
+    shutil.rmtree(checkout / ".venv", ignore_errors=True)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/ensurepip.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
     bare = tmp_path / "python3.11"
