@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize(
-    ("soak", "count"), [(aborts.soak, 20), (cuts.soak, 20), (sockets.soak, 800)], ids=["aborts", "cuts", "sockets"]
+    ("soak", "count"), [(aborts.soak, 16), (cuts.soak, 16), (sockets.soak, 800)], ids=["aborts", "cuts", "sockets"]
 )
 def test_every_promise_is_kept(soak: Soak, count: int, tmp_path: Path) -> None:
     promises = soak(count, 7, tmp_path, lambda done, total: None)
