@@ -295,7 +295,8 @@ class AskedMemory:
 
     async def _forget(self, memory_ids: Sequence[str], turn_id: int, told: Sequence[int] = ()) -> Forgotten:
         with self._holding(turn_id):
-            return await self._keeper.forget(memory_ids, also_turn_ids=[*told, turn_id])
+            meanwhile = bool(memory_ids or told)
+            return await self._keeper.forget(memory_ids, also_turn_ids=[*told, turn_id], made_meanwhile=meanwhile)
 
     @contextmanager
     def _holding(self, turn_id: int) -> Iterator[None]:

@@ -118,7 +118,7 @@ class Keeper:
                 kept = Kept(None)
                 for one in judged:
                     kept = await self._carry_out(db, one.memory, one.decision, kept)
-            self._besides.update(kept.added)
+            self._besides.update((*kept.added, *kept.merged))
 
     @property
     def index(self) -> MemoryIndex | None:
@@ -146,19 +146,24 @@ class Keeper:
         return reached
 
     async def forget(
-        self, memory_ids: Sequence[str], *, also_source: bool = True, also_turn_ids: Iterable[int] = ()
+        self,
+        memory_ids: Sequence[str],
+        *,
+        also_source: bool = True,
+        also_turn_ids: Iterable[int] = (),
+        made_meanwhile: bool = True,
     ) -> Forgotten:
         """Forget memories with their older versions, for good, and look whether anything still finds them.
 
         `also_source`: the words they came from are blanked too, and what recalled or retold them. `also_turn_ids`:
         exchanges to blank besides, with the memories that were made of them while they were being chosen, but for what
-        was kept besides. What is left in the files' unused bytes goes with the `scrub` job. Raises `NotFoundError` when
-        none is there.
+        was kept besides; none where `made_meanwhile` is false, as when only the request itself goes. What is left in
+        the files' unused bytes goes with the `scrub` job. Raises `NotFoundError` when none is there.
         """
         async with self._one_at_a_time:
             async with self._databases.world(write=False) as db:
                 turn_ids = tuple(also_turn_ids)
-                meanwhile = await _made_of(db, turn_ids) - self._besides
+                meanwhile = await _made_of(db, turn_ids) - self._besides if made_meanwhile else ()
                 reached, before = await _reach(db, [*memory_ids, *sorted(meanwhile)], also_source, turn_ids)
             async with self._databases.server() as server_db:
                 await tombstones.add(server_db, reached, now=self._clock())

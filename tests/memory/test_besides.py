@@ -125,6 +125,27 @@ async def test_what_was_told_with_a_request_that_was_asked_about_is_kept_when_it
         assert await home.stored() == ["今はエグザンプル町に住んでる。"]
 
 
+@pytest.mark.parametrize("known", [False, True])
+async def test_it_outlives_the_blanking_of_its_request_also_after_a_crash_and_where_it_was_known(
+    tmp_path: Path, known: bool
+) -> None:
+    home = quoting(tmp_path)
+    kept = "今はエグザンプル町に住んでる。"
+    async with home.open() as memory:
+        if known:
+            await end(home, await home.say("今はエグザンプル町に住んでる"))
+        await end(home, await home.say("富士通のパソコンを三万円で買ったよ"))
+        asker = await home.say("今はエグザンプル町に住んでるから、富士通のパソコンのことは忘れて")
+        tool = memory.tools_for(capabilities(small=True))[2]
+        assert (await tool.run({"query": "富士通のパソコン"}, asker))["forgotten"] == 1
+        assert await home.stored() == [kept]
+    async with home.open() as memory:
+        # As a start does for a turn that was cut off.
+        await memory.forget_this_turn(asker.turn_id)
+        await memory.worker.idle()
+        assert await home.stored() == [kept]
+
+
 async def test_what_names_the_forgotten_thing_again_is_not_kept(tmp_path: Path) -> None:
     home = quoting(tmp_path)
     async with home.open():
