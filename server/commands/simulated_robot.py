@@ -116,6 +116,8 @@ class SimulatedRobot:
     _reader: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _turn_id: int = 0
+    _recorded_until: float = 0.0
+    """When its microphone's newest frame ended."""
     _heard: StreamIntake | None = None
 
     async def __aenter__(self) -> Self:
@@ -231,9 +233,13 @@ class SimulatedRobot:
         spoken: Pcm16 = np.round(np.clip(heard, -1, 1) * 32767).astype(np.int16)
         cutter = FrameCutter(self.microphone.format, rate_hz, frame_ms)
         frames = [*cutter.push(resample(spoken, ASR_SAMPLE_RATE_HZ, rate_hz)), *cutter.finish()]
-        began = self.monotonic()
-        for number, frame in enumerate(frames, start=1):
-            wait = began + number * frame_ms / 1000 - self.monotonic()
+        frame_seconds, now = frame_ms / 1000, self.monotonic()
+        # A microphone has one clock: what follows at once begins where the frame before it ended.
+        if now > self._recorded_until + frame_seconds:
+            self._recorded_until = now
+        for frame in frames:
+            self._recorded_until += frame_seconds
+            wait = self._recorded_until - self.monotonic()
             if wait > 0:
                 await asyncio.sleep(wait)
             await self.send(AudioFrame(frame))
