@@ -178,8 +178,6 @@ class LongTermMemory:
 
     async def start(self) -> None:
         """Begin to work: the models have started."""
-        if stated(self._engine) is None:
-            await self._measure_cosines()
         await self._names.refresh_newest(self._somebody())
         resumed = await self.worker.start()
         if resumed:
@@ -213,6 +211,9 @@ class LongTermMemory:
         await self._access.close()
 
     async def _keep_house(self) -> None:
+        if stated(self._engine) is None:
+            # Beside the conversation: a model that is slow to answer delays no start.
+            await self._measure_cosines()
         times = 0
         while True:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)

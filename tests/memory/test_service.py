@@ -376,7 +376,10 @@ async def test_a_model_of_meaning_that_fails_leaves_the_words_to_lean(home: Home
     async with home.open() as memory:
         await home.remember_the_pc()
         asked = memory._asked
-        asked.near = Nearness(0.8, 0.05)  # as for a model whose cosines are known
+        async with asyncio.timeout(10):
+            while asked.near is None:  # noqa: ASYNC110 - until it is measured what cosines mean
+                await asyncio.sleep(0)
+        asked.near = Nearness(0.8, 0.05)
 
         class Broken(WordVectors):
             async def embed_queries(self, texts: Any) -> Any:

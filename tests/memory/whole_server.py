@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from server.engines.base import EmbeddingFingerprint, LlmCapabilities, LlmDelta, LlmDone, LlmRequest, LlmText
+from server.engines.base import (
+    CosineCalibration,
+    EmbeddingFingerprint,
+    LlmCapabilities,
+    LlmDelta,
+    LlmDone,
+    LlmRequest,
+    LlmText,
+)
 from server.errors import EmbeddingError
 from server.events import Samples
 from server.memory.service import LongTermMemory
@@ -59,6 +67,7 @@ class NotingLlm(FakeLlm):
 class Vectors(WordVectors):
     """`error`: raised by every call. `gate`: waited for by the next one that makes vectors of memories."""
 
+    calibration = CosineCalibration(0.108, 0.0996, "as `nearness.measured` finds them")
     error: Exception | None = None
     gate: asyncio.Event | None = None
     waiting = False
