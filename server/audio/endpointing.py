@@ -161,7 +161,8 @@ class Endpointer:
             self._speech_seconds += seconds
             was_noticed, self._noticed = self._noticed, falls
             resumed = (SpeechResumed(self._now_seconds),) if was_noticed else ()
-            return (*resumed, SilenceNoticed(self._now_seconds, self._speech_end_seconds)) if falls else resumed
+            # The speech is taken to have ended before this window.
+            return (*resumed, SilenceNoticed(self._now_seconds, self._now_seconds - seconds)) if falls else resumed
         events: tuple[EndpointEvent, ...] = ()
         if not self._noticed and silence >= settings.notice_silence_seconds:
             self._noticed = True
