@@ -27,8 +27,11 @@ _REMEMBERED = re.compile(
     re.IGNORECASE,
 )
 """Whether one does is told or asked, and nobody is to."""
-_ANY = r"(?![一-龯]{0,2}(?:に|へ|と|から|まで)?(?:でも|も|より))"
-"""何でも, 誰にも, 何度も, 何より: no question."""
+_ANY = (
+    r"(?!か(?!な|しら|教|分か|わか|知|覚|[。?？]?$))"
+    r"(?![一-龯]{0,2}(?:に|へ|と|から|まで)?(?:でも|も|より))"
+)
+"""何か, いつか, 何でも, 誰にも, 何度も, 何より: no question. いつかな and いつか知ってる are."""
 _WHICH = (
     rf"(?:何{_ANY}(?!しろ|とか|となく|かと|気[なに])|(?<!ん)なに{_ANY}|なんの|なんで(?!す|し[たょ])|誰{_ANY}|(?<!よ)だれ{_ANY}|どこ{_ANY}"
     rf"|(?<![ぶ])どう(?!し?ても|ぶつ|ぞ|も|せ|やら|に[かも])|どんな|どれ{_ANY}|どっち{_ANY}"
@@ -42,6 +45,7 @@ _QUESTION = re.compile(
     # Said without a mark, and not within 何を買ったか忘れた or いくらだったと聞いた. いくら may also be eaten.
     rf"|(?<!幾)(?<!如)(?!いくら[をがは丼]){_WHICH}[^、。か言聞答教]{{0,12}}?"
     r"(?:だ|だった|でした|[一-龯ぁ-ん](?:た|る|う|く|す|む|つ|ぶ|ぐ))[。]?$"
+    r"|(?<=[はがって、])(?:いつ|どこ|誰|だれ|何|なに|いくら|いくつ|どれ|どっち)[。]?$"
     r"|^(?:(?:so|and|but|then|well|ok|okay|hey|um),?\s+)*"
     r"(?:what|who|whose|where|when|why|how|which|do|does|did|is|are|am|was|were|can|could|will|would|should|shall|may"
     r"|have you|has)\b(?!\s+(?:a|an)\s+(?:day|week|night))[^,.!]*$",

@@ -33,8 +33,6 @@ _OF_THE_ROBOT = re.compile(
     r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+you\s+to\b",
     re.IGNORECASE,
 )
-
-
 _OF_THEIR_LIFE = re.compile(
     r"ぼく|僕|ボク|わたし|私|俺|おれ|うち[のは]|自分|覚えて|前に(?:言|話)|(?:言|話)したよね"
     r"|\b(?:my|mine|our|ours|remember)\b|\b(?:did|do|am|was|were|have|had|must|can't)\s+(?:i|we)\b",
