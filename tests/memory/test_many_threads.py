@@ -100,7 +100,7 @@ async def test_twenty_threads_that_search_keep_edit_and_forget_lose_no_point(
         try:
             await _together(lambda person: person.begin(), people)
             await memory_of(live).worker.idle()
-            seeded = await get(live, "/v1/memories", limit=100)
+            seeded = await get(live, "/v1/memories", limit=50)
             ids = [one["memory_id"] for one in seeded["memories"]]
             assert len(ids) == THREADS * SEEDED
             await _together(lambda person: person.use(ids[2 * person.number - 2], ids[2 * person.number - 1]), people)

@@ -84,7 +84,7 @@ async def test_of_many_that_fit_better_the_one_that_is_asked_for_is_found(tmp_pa
 async def test_memories_of_others_do_not_make_few_memories_many(tmp_path: Path, backend: Any) -> None:
     """Among few, what is nearest is returned; among many, only what is near enough."""
     async with house(tmp_path, summaries, backend=backend) as home:
-        few = home.recall._recipe.found_from_memories
+        few = home.recall.recipe.found_from_memories
         mine = [(f"猫の薬を{number}回買った。", {}) for number in range(10)]
         await know(home, *mine, *[(f"犬の薬を{number}回買った。", {"persona_id": "other"}) for number in range(few)])
         found = await home.recall.search(home.asked("zebra xylophone"))

@@ -290,7 +290,7 @@ def _finish(client: httpx2.Client, speaker: _Speaker, report: KillReport) -> dic
     found: dict[str, str] = {}
     after: str | None = None
     while True:
-        asked = {"limit": 100, "status": "all"} | ({"after": after} if after else {})
+        asked = {"limit": 50, "status": "all"} | ({"after": after} if after else {})
         page = client.get("/v1/memories", params=asked).raise_for_status().json()
         found |= {one["memory_id"]: one["summary"] for one in page["memories"]}
         # The model that writes summaries names each by its fact.
