@@ -201,7 +201,17 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         speech_sample_rate_hz=settings.tts.speech_sample_rate_hz,
     )
     words = _hot_words(memory) if memory is not None else None
-    live = live_service(settings, persona, engines, service, controller, clock=clock, hot_words=words)
+    live = live_service(
+        settings,
+        persona,
+        engines,
+        service,
+        controller,
+        clock=clock,
+        hot_words=words,
+        on_early_call=parts.metrics.observe_early_call,
+        on_ignored=parts.metrics.observe_ignored,
+    )
     stack.push_async_callback(live.devices.close)  # first of all: who is connected is told
     live.devices.on_connected = timers.device_came
     stack.push_async_callback(timers.close)

@@ -14,7 +14,7 @@ from server.audio.endpointing import EndpointSettings
 from server.audio.segmenter import SegmenterSettings
 from server.config import Settings
 from server.devices.endpoint import TurnService
-from server.devices.live_endpoint import LiveService
+from server.devices.live_endpoint import LiveService, OnIgnored
 from server.devices.schemas import turn_answer
 from server.devices.session import LiveDevice, LiveDevices, Robot
 from server.devices.voice import VoiceSettings
@@ -27,6 +27,7 @@ from server.pipeline.foresight import Foresight
 from server.pipeline.live_listener import LiveListener
 from server.pipeline.parts import HotWords
 from server.pipeline.request import TurnRequest, TurnResult
+from server.pipeline.speech_ahead import OnEarlyCall
 from server.pipeline.turn import TurnController, TurnSettings
 
 
@@ -39,6 +40,8 @@ def live_service(
     *,
     clock: Callable[[], datetime],
     hot_words: HotWords | None,
+    on_early_call: OnEarlyCall,
+    on_ignored: OnIgnored,
 ) -> LiveService:
     """What devices need that are connected all the time."""
     runner, knobs = service.runner, settings.live
@@ -54,6 +57,7 @@ def live_service(
         # A model on this machine does one thing at a time; one behind an endpoint does not mind a guess.
         idle=lambda: not alone or runner.running + runner.queued == 0,
         answer_early=knobs.answer_early,
+        on_early_call=on_early_call,
     )
     endpoint = endpoint_settings(settings)
     rate_hz, seconds = settings.tts.speech_sample_rate_hz, settings.tts.timeout_seconds
@@ -81,7 +85,7 @@ def live_service(
         voice = VoiceSettings(knobs.lead_frames, knobs.resume_seconds)
         return LiveDevice(hello, audio, robot, converse, answer_of, voice, time.perf_counter)
 
-    return LiveService(service.authorizer, LiveDevices(knobs.most_devices), make_device)
+    return LiveService(service.authorizer, LiveDevices(knobs.most_devices), make_device, on_ignored)
 
 
 def endpoint_settings(settings: Settings) -> EndpointSettings:

@@ -33,6 +33,7 @@ from server.memory.asked import SearchOutcome
 from server.memory.service import MemoryFigures
 from server.pipeline.hearing_guards import Reason
 from server.pipeline.request import TurnRequest, TurnResult
+from server.pipeline.speech_ahead import Fate
 from server.pipeline.tool_results import is_error
 from server.pipeline.trace_facts import read_trace
 from server.storage.recall_tables import MemoryStatus, SegmentResult
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 
 OTHER = "other"
 OUTCOMES = ("ok", "no_speech", "failed", "interrupted")
+FATES = get_args(Fate)
 STAGES = ("receive", "queued", "vad", "asr", "llm", "tool", "filler", "tts")
 DROP_REASONS = get_args(Reason)
 APOLOGIES = ("clip", "live", "none")
@@ -105,6 +107,11 @@ class Metrics:
         self._first_audio = self._histogram("time_to_first_audio_seconds", "From receiving a turn to its first sound.")
         self._speech_seconds = self._histogram("speech_seconds", "Length of a spoken reply.")
         self._llm_calls = self._counter("llm_calls", "Calls of the language model in turns.")
+        self._early_calls = self._counter(
+            "llm_early_calls",
+            "Calls of the model begun before it was certain that somebody had stopped speaking.",
+            "fate",
+        )
         self._llm_tokens = self._counter("llm_tokens", "Tokens: read, of them cached, and written.", "kind")
         self._llm_retries = self._counter("llm_retries", "Calls of the language model tried again.")
         self._tool_calls = self._counter("tool_calls", "Tools called by the model.", "tool", "result")
@@ -115,6 +122,9 @@ class Metrics:
         self._apologies = self._counter("apologies", "Apologies for a failed turn: how they were spoken.", "how")
         self._fillers = self._counter("fillers", "Waits for an answer that were filled: how.", "how")
         self._tool_refusals = self._counter("tool_refusals", "Tool calls that the rules did not let through.")
+        self._unknown_from_devices = self._counter(
+            "device_unknown", "What devices sent that the server does not know, and passed over.", "kind"
+        )
         self._searches = self._counter("memory_searches", "Searches of memory by the model.", "outcome")
         self._search_seconds = Histogram(
             "stackchan_memory_search_seconds",
@@ -168,6 +178,15 @@ class Metrics:
         self._searches.labels(_known(outcome, SEARCH_OUTCOMES)).inc()
         self._search_seconds.observe(seconds)
 
+    def observe_early_call(self, fate: Fate) -> None:
+        """An `OnEarlyCall`; also of utterances that became no turn."""
+        self._early_calls.labels(_known(fate, FATES)).inc()
+
+    def observe_ignored(self, types: int, fields: int) -> None:
+        """Of one device's connection: messages of unknown types, and unknown fields."""
+        self._unknown_from_devices.labels("type").inc(types)
+        self._unknown_from_devices.labels("field").inc(fields)
+
     def observe_turn(self, request: TurnRequest, result: TurnResult, trace: Mapping[str, Any]) -> None:
         """A `TurnObserver`."""
         facts = read_trace(trace)
@@ -220,6 +239,10 @@ class Metrics:
             self._stage_seconds.labels(stage)
         for kind in ("prompt", "cached", "completion"):
             self._llm_tokens.labels(kind)
+        for fate in FATES:
+            self._early_calls.labels(fate)
+        for kind in ("type", "field"):
+            self._unknown_from_devices.labels(kind)
         for tool in self._tools:
             for result in ("ok", "error"):
                 self._tool_calls.labels(tool, result)

@@ -45,6 +45,10 @@ _QUIET_FRAMES, _QUIET_SECONDS = 3, 0.2
 """So many frames, and so much sound, that do not come in time are a silence, not a slow network."""
 
 
+OnIgnored = Callable[[int, int], None]
+"""Told at a connection's end how many messages and fields of it were not known; must not raise."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveService:
     """What the endpoint needs; there once the server is ready."""
@@ -52,6 +56,7 @@ class LiveService:
     authorizer: Authorizer
     devices: LiveDevices
     make_device: Callable[[DeviceHello, AudioFormat], LiveDevice]
+    on_ignored: OnIgnored = lambda types, fields: None
 
 
 class Violated(Exception):
@@ -165,7 +170,19 @@ class _Intake:
                     await self._take(device, hello, message)
                 await asyncio.sleep(0)  # a device that has sent a thousand at once must not hold up the others
         finally:
+            self._tell_ignored(hello.device_id, live)
             await live.devices.disconnect(device, self._connection)
+
+    def _tell_ignored(self, device_id: str, live: LiveService) -> None:
+        ignored = self._connection.codec.ignored
+        if ignored.types or ignored.fields:
+            live.on_ignored(ignored.types, ignored.fields)
+            _log.info(
+                "device %s sent %d messages and %d fields that are not known here",
+                device_id,
+                ignored.types,
+                ignored.fields,
+            )
 
     async def _hello(self) -> DeviceHello:
         message: FromDevice | None = None

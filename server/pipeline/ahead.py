@@ -31,6 +31,11 @@ class Ahead:
         if begin is not None:
             self._begin = asyncio.create_task(self._begin_answer(begin), name="answer-ahead")
 
+    @property
+    def began_answer(self) -> bool:
+        """Whether the model was called, and nobody has taken over what it writes."""
+        return self._held is not None
+
     def keep(self) -> HeldAnswer | None:
         """It was the end: the turn waits for `heard`. An answer that was begun goes with it, to be taken or dropped."""
         if self._begin is not None and not self._begin.done():

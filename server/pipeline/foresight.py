@@ -26,7 +26,7 @@ from server.pipeline.parts import HotWords, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnRequest
 from server.pipeline.speaking import synthesized
 from server.pipeline.speculation import HeldCompletion
-from server.pipeline.speech_ahead import HeldAnswer, SpeechAhead
+from server.pipeline.speech_ahead import HeldAnswer, OnEarlyCall, SpeechAhead
 from server.pipeline.thinking import Thinker
 from server.pipeline.trace import TurnTrace
 
@@ -58,6 +58,7 @@ class Foresight:
         hot_words: HotWords | None,
         idle: Callable[[], bool],
         answer_early: bool,
+        on_early_call: OnEarlyCall | None = None,
     ) -> None:
         self._engines = engines
         self._persona = persona
@@ -68,6 +69,7 @@ class Foresight:
         self._hot_words = hot_words
         self._idle = idle
         self._answer_early = answer_early
+        self._on_early_call = on_early_call
         self._reading: asyncio.Task[None] | None = None
 
     async def expect(self, device: TurnRequest) -> OpenTurn:
@@ -93,9 +95,9 @@ class Foresight:
         except Exception as error:  # an extra must not cost the turn
             _log.error("the prompt could not be read ahead", exc_info=error)
 
-    def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Ahead:
-        """Hear what may be a whole utterance, and begin its answer."""
-        begin = partial(self._begin, expected) if self._answer_early else None
+    def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace, *, answer: bool = True) -> Ahead:
+        """Hear what may be a whole utterance, and begin its answer unless `answer` is false."""
+        begin = partial(self._begin, expected) if self._answer_early and answer else None
         return Ahead(self._hear(expected, utterance, trace), begin)
 
     async def _hear(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Heard | None:
@@ -117,7 +119,7 @@ class Foresight:
         )
         tools = [tool.spec.name for tool in self._thinker.tools]
         speech = SpeechAhead(AnswerReader(emotions, actions, tools), heard.language, self._speak)
-        return HeldAnswer(HeldCompletion(self._engines.llm, request, speech.notice), speech)
+        return HeldAnswer(HeldCompletion(self._engines.llm, request, speech.notice), speech, self._on_early_call)
 
     def _speak(self, request: SpeechRequest) -> AsyncGenerator[Pcm16, None]:
         return synthesized(self._engines.tts, request, self._settings.speech_sample_rate_hz)

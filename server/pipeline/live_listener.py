@@ -57,6 +57,8 @@ class LiveListener:
         self._ears: Ears | None = None
         self._ahead: Ahead | None = None
         self._trace: TurnTrace | None = None
+        self._wasted_answers = 0
+        """How many were begun in this utterance before it was over: each costs a call of the model."""
 
     @property
     def is_open(self) -> bool:
@@ -115,15 +117,19 @@ class LiveListener:
             return self._ended(ears, event)
         if isinstance(event, SpeechResumed):
             await self._drop_ahead()
-        elif isinstance(event, SpeechStarted) and expected is not None:
-            self._foresight.read_ahead(expected)
+        elif isinstance(event, SpeechStarted):
+            self._wasted_answers = 0
+            if expected is not None:
+                self._foresight.read_ahead(expected)
         elif isinstance(event, SilenceNoticed) and expected is not None:
             await self._drop_ahead()
             start_seconds = ears.endpointer.start_seconds
             assert start_seconds is not None
             self._trace = self._new_trace(event.at_seconds - event.speech_end_seconds)
             utterance = Utterance(ears.cut(start_seconds, event.at_seconds))
-            self._ahead = self._foresight.ahead(expected, utterance, self._trace)
+            # Who pauses once in a sentence does so again: one guess is enough.
+            answer = not self._wasted_answers
+            self._ahead = self._foresight.ahead(expected, utterance, self._trace, answer=answer)
         return None
 
     def _ended(self, ears: Ears, event: UtteranceEnded) -> Said:
@@ -131,6 +137,7 @@ class LiveListener:
         self._ahead = self._trace = None
         if ahead is None or trace is None:
             trace = self._new_trace(event.at_seconds - event.speech_end_seconds)
+        trace.early_calls_wasted = self._wasted_answers
         return Said(ears.cut(event.start_seconds, event.end_seconds), trace, ahead, event.too_long)
 
     def _whole(self, ears: Ears, *, too_long: bool) -> Said:
@@ -141,4 +148,5 @@ class LiveListener:
     async def _drop_ahead(self) -> None:
         ahead, self._ahead, self._trace = self._ahead, None, None
         if ahead is not None:
+            self._wasted_answers += ahead.began_answer
             await ahead.drop()

@@ -95,6 +95,8 @@ class TurnRun:
         finally:
             if self._held is not None:
                 await self._held.drop()
+                self._trace.early_calls_used += self._held.fate == "used"
+                self._trace.early_calls_wasted += self._held.fate == "wasted"
                 if self._held.speech is not None and (fate := self._held.speech.fate) is not None:
                     self._trace.facts["speech_ahead"] = fate
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
+from typing import Literal
 
 from server.engines.base import LlmDelta, LlmText, SpeechRequest
 from server.events import Pcm16
@@ -20,6 +21,10 @@ _log = logging.getLogger(__name__)
 
 Speak = Callable[[SpeechRequest], AsyncGenerator[Pcm16, None]]
 """A piece of text as int16 mono at the rate of speech."""
+
+Fate = Literal["used", "wasted"]
+OnEarlyCall = Callable[[Fate], None]
+"""Told of each call of the model that was begun before it was asked for."""
 
 
 class SpeechAhead:
@@ -35,7 +40,7 @@ class SpeechAhead:
         self._over = False
 
     @property
-    def fate(self) -> str | None:
+    def fate(self) -> Fate | None:
         """For the trace: None when nothing was spoken."""
         return None if self.held is None else "used" if self.held.used else "wasted"
 
@@ -80,14 +85,28 @@ class SpeechAhead:
 
 
 class HeldAnswer:
-    """An answer that was begun: what the model writes, and the sound of its first words. Must end in `drop`."""
+    """An answer that was begun: what the model writes, and the sound of its first words. Must end in `drop`.
 
-    def __init__(self, completion: HeldCompletion, speech: SpeechAhead | None = None) -> None:
+    `on_end`: told once what became of the model's work; must not raise.
+    """
+
+    def __init__(
+        self, completion: HeldCompletion, speech: SpeechAhead | None = None, on_end: OnEarlyCall | None = None
+    ) -> None:
         self.completion = completion
         self.speech = speech
+        self._on_end = on_end
+
+    @property
+    def fate(self) -> Fate:
+        """What has become of the model's work until now."""
+        return "used" if self.completion.used else "wasted"
 
     async def drop(self) -> None:
         """What nobody took is thrown away; returns when the engines have let go. Safe to call twice."""
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self.fate)
         await self.completion.drop()
         if self.speech is not None:
             await self.speech.drop()

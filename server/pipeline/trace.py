@@ -31,6 +31,10 @@ class TurnTrace:
     marks: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     llm_calls: int = 0
+    early_calls_used: int = 0
+    """Of the calls, how many were begun before the end of the speech was certain."""
+    early_calls_wasted: int = 0
+    """Begun so, and thrown away; not among the calls."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
@@ -82,6 +86,8 @@ class TurnTrace:
             "marks": self.marks,
             "llm": {
                 "calls": self.llm_calls,
+                "early_used": self.early_calls_used,
+                "early_wasted": self.early_calls_wasted,
                 "prompt_tokens": self.prompt_tokens,
                 "cached_tokens": self.cached_tokens,
                 "completion_tokens": self.completion_tokens,

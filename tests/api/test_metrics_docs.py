@@ -11,6 +11,7 @@ import pytest
 from server.api.metrics import (
     APOLOGIES,
     DROP_REASONS,
+    FATES,
     FILLERS,
     MEMORY_STATUSES,
     OUTCOMES,
@@ -56,6 +57,7 @@ def test_the_table_is_the_registry() -> None:
         ("`reason`", DROP_REASONS),
         ("`how`", APOLOGIES),
         ("`how` of fillers", FILLERS),
+        ("`fate`", FATES),
         ("`outcome` of searches", SEARCH_OUTCOMES),
         ("`status` of memories", MEMORY_STATUSES),
         ("`result` of segments", SEGMENT_RESULTS),

@@ -71,6 +71,7 @@ class House:
         self.results: list[TurnResult] = []
         self.devices: list[Device] = []
         self.hushed: list[float] = []
+        self.early_calls: list[str] = []
         self.idle = True
         self.journal = FakeJournal()
         self.engines = fake_engines(**engines)
@@ -89,6 +90,7 @@ class House:
             hot_words=None,
             idle=lambda: self.idle,
             answer_early=answer_early,
+            on_early_call=self.early_calls.append,
         )
         runner: Any = self.runner
         listener = LiveListener(self.engines.vad, foresight, EndpointSettings(), runner.new_trace)

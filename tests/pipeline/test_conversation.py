@@ -69,6 +69,38 @@ def test_a_pause_inside_a_sentence_starts_again_and_leaves_nothing() -> None:
     assert house.journal.log.count("heard") == 1
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 6])
+def test_one_answer_is_begun_early_however_often_somebody_pauses_and_each_is_counted(pieces: int) -> None:
+    async def script(house: House) -> None:
+        await house.conversation.listen("auto")
+        for _ in range(2):
+            for _ in range(pieces):
+                await house.speak(0.6)
+                await house.quiet(0.3)
+            await house.quiet(4.0)
+
+    house = converse(script)
+    assert [result.outcome for result in house.results] == ["ok", "ok"]
+    calls_each = 1 if pieces == 1 else 2
+    assert len(house.engines.llm.requests) == 2 * calls_each  # type: ignore[attr-defined]
+    assert len(house.engines.asr.heard) == 2 * pieces  # type: ignore[attr-defined]
+    used = {"calls": 1, "early_used": int(pieces == 1), "early_wasted": int(pieces > 1)}
+    assert [{name: trace["llm"][name] for name in used} for trace in house.journal.traces] == [used, used]
+    assert house.early_calls == ["used" if pieces == 1 else "wasted"] * 2
+
+
+def test_an_answer_begun_early_of_which_no_turn_comes_is_counted_as_wasted() -> None:
+    async def script(house: House) -> None:
+        await house.conversation.listen("auto")
+        await house.speak(0.6)
+        await house.quiet(0.3)
+        await house.conversation.abort("touch")
+        await house.quiet(1.0)
+
+    house = converse(script)
+    assert (house.results, house.early_calls) == ([], ["wasted"])
+
+
 def test_no_answer_is_begun_early_while_others_need_the_model() -> None:
     async def script(house: House) -> None:
         house.idle = False

@@ -327,7 +327,9 @@ def test_calls_that_end_badly_are_counted(scripts, calls, tokens):
 def test_the_trace_counts_every_call_and_ends_with_done():
     first = [LlmText(""), LlmDone("stop", 50, 10, 1)]
     played = play_turn(WORDS, llm=FakeLlm(scripts=[first, answer()]))
-    assert played.trace["llm"] == {"calls": 2, "prompt_tokens": 150, "cached_tokens": 100, "completion_tokens": 21}
+    early = {"early_used": 0, "early_wasted": 0}
+    tokens = {"prompt_tokens": 150, "cached_tokens": 100, "completion_tokens": 21}
+    assert played.trace["llm"] == {"calls": 2, **early, **tokens}
     marks = played.trace["marks"]
     assert list(marks)[-1] == "done"
     assert marks["done"] == max(marks.values())

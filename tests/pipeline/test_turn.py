@@ -243,7 +243,8 @@ async def test_the_trace_names_the_stages_and_counts_the_model(persona):
     result, _, journal = await run(persona)
     trace = journal.traces[0]
     assert [span["name"] for span in trace["spans"]][:3] == ["vad", "asr", "llm"]
-    assert trace["llm"] == {"calls": 1, "prompt_tokens": 100, "cached_tokens": 90, "completion_tokens": 20}
+    early = {"early_used": 0, "early_wasted": 0}
+    assert trace["llm"] == {"calls": 1, **early, "prompt_tokens": 100, "cached_tokens": 90, "completion_tokens": 20}
     marks = trace["marks"]
     assert marks["first_token"] <= marks["emotion"] <= marks["first_clause"] <= marks["first_audio"]
     assert set(result.latency_ms) >= {"vad", "asr", "llm", "tts", "first_token", "first_audio", "total"}
