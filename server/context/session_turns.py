@@ -23,7 +23,10 @@ PROMPT_MARGIN_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One earlier turn: both sides' words as they were said, and what the robot's face and body did."""
+    """One earlier turn: both sides' words as they were said, and what the robot's face and body did.
+
+    `robot_text` is empty where the robot was interrupted before it was heard.
+    """
 
     user_text: str
     robot_text: str

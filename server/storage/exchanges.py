@@ -30,12 +30,13 @@ _ANSWERED: Any = (
     )
     .select_from(TurnRow)
     .join(_USER, (col(_USER.turn_id) == TurnRow.turn_id) & (col(_USER.role) == "user"))
-    .join(_ROBOT, (col(_ROBOT.turn_id) == TurnRow.turn_id) & (col(_ROBOT.role) == "robot"))
+    .outerjoin(_ROBOT, (col(_ROBOT.turn_id) == TurnRow.turn_id) & (col(_ROBOT.role) == "robot"))
     .where(
         col(TurnRow.session_id) == bindparam("this_session_id"),
         col(TurnRow.outcome).in_(("ok", "interrupted")),
         col(_USER.text) != "",
-        col(_ROBOT.text) != "",
+        # Who is interrupted before a word was heard has said nothing, and the question still stands.
+        (col(_ROBOT.text) != "") | (col(_ROBOT.turn_id).is_(None) & (col(TurnRow.outcome) == "interrupted")),
     )
     .order_by(col(TurnRow.turn_id).desc())
     .limit(bindparam("most"))
@@ -44,7 +45,7 @@ _ANSWERED: Any = (
 
 @dataclass(frozen=True, slots=True)
 class StoredExchange:
-    """A turn that ended with an answer. `robot_text`: what was played."""
+    """A turn that ended with an answer, or was interrupted. `robot_text`: what was played; empty: nothing."""
 
     user_text: str
     robot_text: str
@@ -56,7 +57,7 @@ class StoredExchange:
 
 
 async def newest_exchanges(db: AsyncSession, session_id: str, limit: int) -> tuple[list[StoredExchange], int]:
-    """The last `limit` answered turns of a session, oldest first, and how many there are in all.
+    """The last `limit` answered or interrupted turns of a session, oldest first, and how many there are in all.
 
     Failed turns are left out: an apology answers nothing. So are forgotten ones, whose words are blank.
     """
@@ -64,12 +65,12 @@ async def newest_exchanges(db: AsyncSession, session_id: str, limit: int) -> tup
     exchanges = [
         StoredExchange(
             user_text=row.user_text,
-            robot_text=row.robot_text,
+            robot_text=row.robot_text or "",
             language=row.language,
             said_at=row.said_at,
             emotion=row.emotion,
             action=row.action,
-            interrupted=row.interrupted,
+            interrupted=row.interrupted is not False,
         )
         for row in reversed(rows)
     ]

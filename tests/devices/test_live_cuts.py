@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from server.commands.simulated_robot import SimulatedRobot
+from server.context.prompts import answer_text
 from server.devices.wire import (
     Action,
     Face,
@@ -88,6 +89,9 @@ async def test_an_abort_while_it_thinks_is_no_answer(tmp_path: Path) -> None:
         since = len(desk.got)
         await ask(desk)
         await answered(desk, since)
+        told = [(m.role, m.content) for m in llm.requests[-1].messages if m.role in ("user", "assistant")][-3:]
+        assert told[0] == told[2] == ("user", "こんにちは")  # "no, I mean …" is about what was asked
+        assert told[1] == ("assistant", answer_text("neutral", "none", "…"))
 
 
 async def test_a_turn_goes_on_after_a_cut_and_its_rest_is_heard(tmp_path: Path) -> None:

@@ -43,6 +43,29 @@ async def test_forgotten_and_failed_exchanges_are_not_shown_again(databases: Dat
     assert [one.user_text for one in last] == ["質問3"]
 
 
+async def test_a_question_that_was_interrupted_before_its_answer_was_heard_stands(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    await exchange(databases, 1, session_id)
+    for turn_id, outcome in ((2, "interrupted"), (3, "no_speech"), (4, "interrupted")):
+        await make_turn(databases, turn_id, session_id)
+        async with databases.world() as db:
+            if turn_id != 4:  # interrupted before it was heard
+                await add_user_turn(db, turn_id, 2 * turn_id, **user_words("明日の天気は？"))
+            await finish_turn(db, turn_id, outcome=outcome, ended_at=NOW, robot=None)
+    await make_turn(databases, 5, session_id)  # runs
+    async with databases.world() as db:
+        await add_user_turn(db, 5, 10, **user_words("違う、明後日の"))
+    async with databases.world(write=False) as db:
+        recent, total = await newest_exchanges(db, session_id, 10)
+    told = [(one.user_text, one.robot_text, one.interrupted) for one in recent]
+    assert told == [("質問1", "答え1", False), ("明日の天気は？", "", True)]
+    assert total == 2
+    async with databases.world() as db:
+        reached = await forgetting.reach(db, [], also_source=True, also_turn_ids=[2])
+        await forgetting.forget(db, reached, now=NOW)
+        assert [one.user_text for one in (await newest_exchanges(db, session_id, 10))[0]] == ["質問1"]
+
+
 async def test_turns_that_forgot_are_found_until_they_are_blank(databases: Databases) -> None:
     session_id = await make_session(databases)
     made = {
