@@ -18,6 +18,7 @@ from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
 
 from server.devices.auth import Authorizer, device_of
 from server.devices.connection import Connection
+from server.devices.gaps import Gaps
 from server.devices.intake_limits import IntakeLimits, Violation, audio_ms
 from server.devices.native import NativeCodec, downlink_audio
 from server.devices.session import LiveDevice, LiveDevices
@@ -41,8 +42,6 @@ HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
 _GOODBYE_SECONDS = 2.0
-_QUIET_FRAMES, _QUIET_SECONDS = 3, 0.2
-"""So many frames, and so much sound, that do not come in time are a silence, not a slow network."""
 
 
 OnIgnored = Callable[[int, int], None]
@@ -163,9 +162,12 @@ class _Intake:
         hello = await self._admitted(hello, live)
         down = downlink_audio(hello.voice or hello.audio)
         device = await live.devices.connect(hello, self._connection, lambda: live.make_device(hello, down))
+        gaps = Gaps(device.frame_seconds)
         try:
             while self._connection.open:  # one that was replaced has no more to say
-                message = await self._next_of(device)
+                message = await self._next_of(device, gaps)
+                if isinstance(message, AudioFrame):
+                    gaps.packet(message.data)
                 if message is not None:
                     await self._take(device, hello, message)
                 await asyncio.sleep(0)  # a device that has sent a thousand at once must not hold up the others
@@ -215,15 +217,17 @@ class _Intake:
             self._bad(error)
             return None
 
-    async def _next_of(self, device: LiveDevice) -> FromDevice | None:
+    async def _next_of(self, device: LiveDevice, gaps: Gaps) -> FromDevice | None:
         """As `_next`. While nothing comes of a device that sends nothing for silence, it hears that silence."""
-        step, silent = max(_QUIET_SECONDS, _QUIET_FRAMES * device.frame_seconds), 0.0
+        silent = 0.0
         while device.may_be_silent and silent < self._silent_seconds:
+            patience = gaps.patience_seconds
             try:
-                return await self._next(step)
+                return await self._next(patience)
             except TimeoutError:
-                await device.miss(step)
-                silent += step
+                gaps.silent()
+                await device.miss(patience)
+                silent += patience
         return await self._next(max(0.0, self._silent_seconds - silent))
 
     async def _take(self, device: LiveDevice, hello: DeviceHello, message: FromDevice) -> None:
