@@ -15,7 +15,7 @@
     │   ├── IndexLocked            another process has the folder; carries its `pid`
     │   ├── IndexMismatch          the vectors were made by another embedding model
     │   ├── IndexDamaged           what is stored cannot be read
-    │   └── IndexUnavailable       an index server does not answer
+    │   └── IndexUnavailable       an index server does not answer, or a disk is full
     ├── RequestError               a request is malformed
     ├── AuthError                  no token, a wrong token, or a token for something else
     ├── NotFoundError              the thing asked for does not exist

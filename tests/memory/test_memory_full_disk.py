@@ -82,6 +82,34 @@ async def test_a_full_disk_at_the_start_leaves_words_until_there_is_room(
             assert same(before, await found(live))
 
 
+async def test_edge_is_not_opened_nor_written_where_its_mapped_files_would_find_no_room(
+    start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system ends a process that writes into a mapped file for which the disk has no room."""
+    room = "server.memory.index.edge.ROOM_BYTES"
+    async with start("edge") as live:
+        await remember(live)
+        before = await found(live)
+        with monkeypatch.context() as full:
+            full.setattr(room, 2**62)
+            await remember(live, LATER)
+            assert await best(live) == list(FACTS)
+            assert same(before, await found(live)), "what is indexed is searched as before"
+            assert (await get(live, "/v1/memory/status"))["index"]["states"]["pending"] == 1
+            assert not await memory_of(live)._access.try_again(), "a full disk is no damage"
+        await retried(live)
+        assert await vectors_agree(live)
+        before = await found(live)
+    with monkeypatch.context() as full:
+        full.setattr(room, 2**62)
+        async with start("edge") as live:
+            await only_words(live, "index_unavailable", hint="Make room")
+            full.undo()
+            assert await memory_of(live)._access.try_again()
+            assert same(before, await found(live))
+            assert await vectors_agree(live)
+
+
 async def test_a_full_disk_in_the_middle_of_a_rebuild_is_got_over(
     start: Callable[..., Any], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from server.engines.base import EmbeddingFingerprint
-from server.errors import IndexDamaged, MemoryIndexError
+from server.errors import IndexDamaged, IndexUnavailable, MemoryIndexError
 from server.events import Samples
 from server.memory.index.base import (
     EVERYTHING,
@@ -49,6 +49,9 @@ _SPARE = 16
 _PAGE = 1_000
 _SEARCH_BEAM = 256
 _LINKS, _BUILD_BEAM = 16, 100
+ROOM_BYTES = 64 * 1024 * 1024
+"""Free on the disk before anything is written: the engine writes into mapped files that have no room of their own yet,
+and where the disk has none the system ends the process."""
 
 
 def edge_index(folder: Path, fingerprint: EmbeddingFingerprint, *, exact_points: int = EXACT_POINTS) -> EdgeIndex:
@@ -143,6 +146,7 @@ class EdgeStore:
     def create(self, data: Path) -> None:
         import qdrant_edge
 
+        _need_room(data)
         shard = qdrant_edge.EdgeShard.create(str(data), edge_config(self._dimensions, self._exact_points))
         kinds = qdrant_edge.PayloadSchemaType
         for name in KEYWORDS:
@@ -154,6 +158,7 @@ class EdgeStore:
     def load(self, data: Path) -> None:
         import qdrant_edge
 
+        _need_room(data)
         # With the dimensions given, the engine refuses segments of other ones.
         shard = qdrant_edge.EdgeShard.load(str(data), edge_config(self._dimensions, self._exact_points))
         shard.flush()
@@ -279,7 +284,10 @@ class EdgeStore:
         self._journal = None
 
     def _update(self, operation: Any) -> None:
-        self._opened().update(operation)
+        shard = self._opened()
+        if self._data is not None:
+            _need_room(self._data)
+        shard.update(operation)
         if self._journal is not None:
             self._journal.append(operation)
 
@@ -301,6 +309,16 @@ class EdgeStore:
         if self._shard is None:
             raise closed()
         return self._shard
+
+
+def _need_room(data: Path) -> None:
+    folder = next(one for one in (data, *data.parents) if one.exists())
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise IndexUnavailable(
+            f"The disk of the memory index has {free // 2**20} MiB left; edge needs {ROOM_BYTES // 2**20}.",
+            hint="Make room: memories are found by words until then, and their vectors are made afterwards.",
+        )
 
 
 def edge_config(dimensions: int, exact_points: int) -> Any:
