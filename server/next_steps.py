@@ -239,7 +239,7 @@ NEXT_STEPS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "index_damaged": _REBUILD,
         "index_unavailable": (
             "Words still find. Check the Qdrant server of memory.index_url; with edge, make room on the disk.",
-            "言葉では探せます。memory.index_url の Qdrant サーバーを確かめてください。edge ならディスクを空けてください。",
+            "言葉では探せます。memory.index_url の Qdrant サーバーを確かめ、edge ならディスクを空けてください。",
         ),
         "index_foreign": (
             "Choose another folder or collection, or move what is there away.",
