@@ -12,11 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from server.memory.content import content_words, is_aimed_at, past_times
 from server.memory.dates import named_days
 from server.memory.numbers import quantities
 from server.memory.telling import written_in
 from server.memory.wishes import is_of_their_life
 
+_ANY_DAY = dt.date(2000, 1, 3)
 _QUOTED_JA, _QUOTED_EN = 80, 180
 """Characters."""
 _ASKS_NUMBER = re.compile(
@@ -30,9 +32,19 @@ _TELLS_TIME = re.compile(
 )
 _TO_THE_ROBOT = re.compile(r"\b(?:you|your|yours|you're|you've|yourself)\b", re.IGNORECASE)
 _MINE = re.compile(
-    r"\bI (?:am|was)\b|\b(?:we|I)(?:'(?:m|re|ve|ll|d))?(?![\w'])|\b(?:my|mine|myself|me|us|our|ours|ourselves)\b",
-    re.IGNORECASE,
+    r"(?<![\w'.@/#&-])(?:I (?:am|was)|(?:we|I)(?:'(?:m|re|ve|ll|d))?|my|mine|myself|me|us|our|ours|ourselves)"
+    r"(?![\w'@/#&-]|\.\w)"
 )
+_BEGINS = re.compile(r"(?<![^.!?;] )\b(?:We|My|Our|Mine|Ours)\b(?=(?:'(?:re|ve|ll|d))?(?![\w'-]) [a-z\d])")
+"""With a capital, at the beginning of a sentence, before what is no other part of a name (My Chemical Romance)."""
+_NOT_TURNED = re.compile(
+    r"[\"“”‘«»「」*]|(?:^|\s)'|-I\b|\bI-|\b(?:Me|US|WE|MY|ME|OUR|Us|Myself)\b"
+    r"|\b[A-Z][\w']* (?:[a-z]+ )?(?:me|us|mine)\b(?= [A-Z])|\b(?:We|My|Our|Mine|Ours) [A-Z]"
+    r"|\b(?:called|named|titled|(?:song|book|film|movie|show|band|album) (?:is|was))\b[^.]*\b(?:I|me|my|we|us|our)\b"
+    r"|\b(?:I|[Ll]et|[Cc]all|[Tt]ell) (?:it )?be me\b|\b[Ll]et\b"
+    r"|\b(?:World War|Type|Part|Class|Grade|Chapter|Volume|Book) I\b"
+)
+"""What may be a name, a title or somebody else's words is not turned: it is quoted as it stands."""
 _YOURS = {
     **{"i am": "you are", "i was": "you were", "i'm": "you're", "i've": "you've", "i'll": "you'll", "i'd": "you'd"},
     **{"we're": "you're", "we've": "you've", "we'll": "you'll", "we'd": "you'd", "i": "you", "we": "you"},
@@ -66,11 +78,29 @@ def replies_from_memory(result: Mapping[str, Any], question: str, language: str)
         if japanese:
             return (f"{first}と{second}、どっちのことかな。",)
         return (f"Which one do you mean: {first} or {second}?",)
-    one = told[0]
+    one = _that_stands(told, question)
     if one.get("unsure") is True:
         quoted = _quoted(_text(one), japanese)
         return (f"{quoted}のことかな。",) if japanese else (f"Do you mean this: {quoted}?",)
     return (_told_ja if japanese else _told_en)(_text(one), _day(one), question)
+
+
+def _that_stands(told: Sequence[Mapping[str, Any]], question: str) -> Mapping[str, Any]:
+    """The first, unless that only tells what was so once or is wished for, and another tells of the same what is so."""
+    first, words = told[0], _words(_text(told[0]))
+    if _stands(first) or not _stands({**first, "summary": question}):
+        return first
+    same = (one for one in told[1:] if _stands(one) and words & _words(_text(one)) and not one.get("unsure"))
+    return next(same, first)
+
+
+def _stands(entry: Mapping[str, Any]) -> bool:
+    text = _text(entry)
+    return not is_aimed_at(text) and not past_times(text, _day(entry) or _ANY_DAY)
+
+
+def _words(text: str) -> frozenset[str]:
+    return content_words(text, _ANY_DAY)
 
 
 def _told_ja(text: str, day: dt.date | None, question: str) -> tuple[str, ...]:
@@ -105,7 +135,10 @@ def _said_of_you(text: str) -> str:
     short = _short(text, _QUOTED_EN)
     if written_in(text) != "latin" or ":" in text or "?" in text or _TO_THE_ROBOT.search(text):
         return f"this: “{short}”."
-    turned = _MINE.sub(lambda found: _YOURS.get(found[0].lower().replace("’", "'"), found[0]), short.replace("’", "'"))
+    plain = _BEGINS.sub(lambda found: found[0].lower(), short.replace("’", "'"))
+    if _NOT_TURNED.search(plain):
+        return f"this: “{short}”."
+    turned = _MINE.sub(lambda found: _YOURS.get(found[0].lower(), found[0]), plain)
     turned = re.sub(r"([.!] )([a-z])", lambda found: found[1] + found[2].upper(), turned)
     head, *rest = turned.split(" ", 1)
     first = head.lower() if head.lower() in _SMALL_AT_A_START else head

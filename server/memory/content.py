@@ -13,7 +13,7 @@ import re
 from server.memory.dates import named_days
 from server.memory.numbers import quantities, without_quantities
 from server.memory.questions import asks, sentences
-from server.memory.supposed_words import DENIES, NOT_THAT, SUPPOSED
+from server.memory.supposed_words import AIMED_AT, DENIES, LOOKS_FOR_ASSENT, NOT_THAT, PAST, SUPPOSED
 from server.storage.words import fold, straight
 
 _NEGATED_FORM = re.compile(
@@ -204,6 +204,8 @@ WEEKDAY = re.compile(
 """One by itself is no day yet: which week it is in, nobody said."""
 _MOVING = frozenset(("住", "引", "越", "live", "living", "moved", "now"))
 _ANY_DAY = dt.date(2000, 1, 3)
+_A_MONTH = 27
+"""Days after its first."""
 
 
 def without_denied(text: str) -> str:
@@ -264,6 +266,19 @@ def is_asserted(text: str) -> bool:
 def is_supposed(text: str) -> bool:
     """Whether what it gives is supposed, wished, believed once, heard from others, or said in jest."""
     return bool(SUPPOSED.search(fold(straight(text)).strip()))
+
+
+def is_aimed_at(text: str) -> bool:
+    """Whether what it gives is not so, or not known to be: supposed, or what somebody wants it to be."""
+    words = fold(straight(text)).strip()
+    return bool(AIMED_AT.search(words)) or is_supposed(LOOKS_FOR_ASSENT.sub("", words))
+
+
+def past_times(text: str, on: dt.date) -> frozenset[str]:
+    """When it was so, where `text`, said on the day `on`, tells of another time than now: 去年の, used to, in 2010."""
+    found = {match[0] for match in PAST.finditer(fold(straight(text)))}
+    days = named_days(text, on)
+    return frozenset(found | {one.said for one in days if one.last < on and (one.last - one.first).days >= _A_MONTH})
 
 
 def is_unasserted_value(text: str) -> bool:

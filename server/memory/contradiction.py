@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from server.memory.check import Difference, Stated, adds_to, contradicts, differing_units, stated
-from server.memory.content import content_words, home_of, resident
+from server.memory.content import content_words, home_of, is_aimed_at, past_times, resident
 from server.memory.restating import PutRight, restated
 from server.memory.whose import apart, asks_about, is_of_self, of_another, same_people
 from server.storage.memory_records import Memory, NewMemory
@@ -131,27 +131,31 @@ def names(memory: Memory | NewMemory) -> set[str]:
 def _contradicted(
     proposal: Proposal, mine: Stated, nearest: Sequence[tuple[Memory, float]], recipe: KeepRecipe
 ) -> list[Memory]:
+    if is_aimed_at(_said(proposal)):
+        return []
     if answered := _answered(proposal, mine, nearest):
         return [answered]
+    new = proposal.memory
     found: list[Memory] = []
     corrected: list[tuple[bool, float, Memory]] = []
     for memory, cosine in nearest:
         recalled = memory.memory_id in proposal.recalled
-        if not (_same_thing(proposal.memory, memory) or recalled):
+        if not (_same_thing(new, memory) or recalled):
             continue
         theirs = stated_by(memory)
         differing = contradicts(mine, theirs)
         if not _about_it(proposal, memory):
             continue
-        exclusive = differing and _cannot_both_hold(proposal.memory, memory, differing)
-        if cosine >= recipe.same_matter and (exclusive or _moved(proposal.memory, memory)):
+        now = not is_aimed_at(memory.summary) and _past(memory) <= _past(new)
+        exclusive = now and differing and _cannot_both_hold(new, memory, differing)
+        if cosine >= recipe.same_matter and (exclusive or _moved(new, memory)):
             found.append(memory)
         if differing:
             alike = cosine >= recipe.corrected or (recalled and bool(differing & {"number", "date"}))
         else:
             # Red that was blue: no rule sees it, so all else must be the same. Much is said with 本当は. A bare value
             # corrects only what has such a value.
-            alike = proposal.put_right is None and cosine >= recipe.same_matter and same_names(proposal.memory, memory)
+            alike = proposal.put_right is None and cosine >= recipe.same_matter and same_names(new, memory)
         if differing and _loses_more(mine, theirs, whole=proposal.put_right is not None):
             alike = alike and _restated(proposal, memory)
         said_again = cosine >= recipe.duplicate and not adds_to(mine, theirs)
@@ -180,12 +184,23 @@ def _answered(proposal: Proposal, mine: Stated, nearest: Sequence[tuple[Memory, 
 
 
 def _about_it(proposal: Proposal, memory: Memory) -> bool:
-    """Whether a memory is about what was asked when it came up, and about no other people than the new one."""
+    """Whether a memory is about what was asked when it came up, and about no other people or time than the new one."""
     text = f"{memory.topic} {memory.summary}"
+    if not past_times(_said(proposal), day_of(proposal.memory)) <= _past(memory):
+        return False
     if proposal.asked and memory.memory_id in (*proposal.recalled, *proposal.told):
         alike = memory.memory_id in proposal.alike
         return asks_about(proposal.asked, text, alike=alike) and same_people(proposal.memory.summary, text)
     return same_people(proposal.memory.summary, text)
+
+
+def _said(proposal: Proposal) -> str:
+    """What is said now, without the question that it is told with."""
+    return proposal.memory.summary if proposal.put_right is None else proposal.put_right.words
+
+
+def _past(memory: Memory | NewMemory) -> frozenset[str]:
+    return past_times(memory.summary, day_of(memory))
 
 
 def _restated(proposal: Proposal, memory: Memory) -> bool:

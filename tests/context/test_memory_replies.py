@@ -58,6 +58,60 @@ def test_an_english_question_gets_them_as_they_are_told_to_who_said_them(
     assert replies_from_memory(found(summary), question, "en") == (reply,)
 
 
+@pytest.mark.parametrize(
+    "summary",
+    [
+        *(
+            "I-Ling is my sister.",
+            "The password is Me-and-I-4821.",
+            "My phone is an i-phone-I.",
+            "My team is ME United.",
+        ),
+        *("My favourite song is Let it be me.", 'She said "I hate my job".', "My book is called Me before us."),
+        *("My Chemical Romance is on Friday.", "I live in the US.", "My site is me.example and I like it: yes."),
+        *("Us is a film I love.", "I read about World War I.", "I like ‘My way’."),
+    ],
+)
+def test_a_name_or_a_title_is_never_changed(summary: str) -> None:
+    (reply,) = replies_from_memory(found(summary), "What was it?", "en")
+    assert reply == f"You told me this: “{summary.rstrip('.')}”."
+
+
+@pytest.mark.parametrize(
+    ("summary", "told"),
+    [
+        ("I was born in May. My cat is old.", "that you were born in May. Your cat is old."),
+        ("My mail is me@me.org.", "that your mail is me@me.org."),
+        ("Bus 12 takes me to work.", "that Bus 12 takes you to work."),
+        ("Our house is blue and we love it.", "that your house is blue and you love it."),
+        ("We've moved.", "that you've moved."),
+    ],
+)
+def test_whole_words_of_who_speaks_are_turned(summary: str, told: str) -> None:
+    assert replies_from_memory(found(summary), "What was it?", "en") == (f"You told me {told}",)
+
+
+@pytest.mark.parametrize(
+    ("question", "summaries", "told"),
+    [
+        ("私の体重は？", ("去年の体重は60キロだった。", "体重は70キロだよ。"), "体重は70キロだよ"),
+        ("私の体重は？", ("体重は60キロにしたい。", "体重は70キロだよ。"), "体重は70キロだよ"),
+        ("私の体重は？", ("体重は70キロだよ。", "去年の体重は60キロだった。"), "体重は70キロだよ"),
+        ("去年の体重は？", ("去年の体重は60キロだった。", "体重は70キロだよ。"), "去年の体重は60キロだった"),
+        ("私の体重は？", ("去年の体重は60キロだった。", "犬は七歳だよ。"), "去年の体重は60キロだった"),
+        (
+            "What's my rent?",
+            ("My rent was 500 dollars in 2010.", "My rent is 800 dollars."),
+            "that your rent is 800 dollars.",
+        ),
+    ],
+)
+def test_what_is_so_is_told_before_what_was_or_is_wished(question: str, summaries: tuple[str, ...], told: str) -> None:
+    result = {"candidates": [*found(summaries[0])["candidates"], *found(summaries[1])["candidates"]]}
+    (reply,) = replies_from_memory(result, question, "en" if question.isascii() else "ja")
+    assert told in reply
+
+
 def test_what_only_may_be_meant_is_asked_about() -> None:
     unsure = found("傘は黄色だよ。", unsure=True)
     assert replies_from_memory(unsure, "かさの色は？", "ja") == ("「傘は黄色だよ」のことかな。",)
