@@ -21,6 +21,7 @@ from server import __version__
 from server.api.health import health_router
 from server.api.memory import memory_router
 from server.api.metrics import CountAnswers, Metrics, metrics_router
+from server.api.page_words import page_words_router
 from server.api.problems import install_problem_handlers, problem
 from server.api.ranges import WholeAnswers
 from server.config import Settings
@@ -186,6 +187,7 @@ def create_app(
     app.include_router(turns_router())
     app.include_router(sessions_router(session_ended, clock))
     app.include_router(live_router(live_devices, problem))
+    app.include_router(page_words_router())
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 

@@ -92,7 +92,11 @@ export class Log {
     for (const entry of this.recent) {
       if (entry.node) continue;
       entry.node = document.createElement("div");
-      add(entry.node, "p", "quiet", `${entry.turn.transcript || "…"} → ${entry.turn.reply || "…"}`);
+      const line = add(entry.node, "p", "quiet");
+      // Each by itself: words that run from right to left must not turn the other's around.
+      add(line, "bdi", "", entry.turn.transcript || "…");
+      line.append(" → ");
+      add(line, "bdi", "", entry.turn.reply || "…");
       this.#draw(entry.node, entry.turn.turn_id);
     }
     $("recent-turns").replaceChildren(...this.recent.map((entry) => entry.node));

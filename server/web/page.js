@@ -1,7 +1,7 @@
 // Words on the page: elements by id, text in the chosen language, and what went wrong. Text from the server enters the
 // page as text only.
 
-import { getLanguage, hasText, setLanguage, text } from "./text.js";
+import { getLanguage, hasText, setLanguage, stepOf, text } from "./text.js";
 
 export const $ = (id) => document.getElementById(id);
 
@@ -50,11 +50,19 @@ export function showProblem(error) {
   const problem = Problem.of(error);
   const key = `error.${problem.code}`;
   sayNothing($("problem"));
+  const step = stepOf(problem.code);
   if (hasText(key)) say($("problem"), key);
+  else if (step) say($("problem"), `step.${problem.code}`, withoutStep(problem, step));
   else $("problem").textContent = [problem.message || problem.code, problem.hint].filter(Boolean).join(" ");
   $("problem").dataset.code = problem.code;
   $("problem").hidden = false;
   $("log").scrollTop = $("log").scrollHeight;
+}
+
+// The server's own words, and what it says to do. Where it says the usual, it does so in both languages.
+function withoutStep({ code, message, hint }, [english, japanese]) {
+  const usual = `${english} / ${japanese}`;
+  return { code, message: message.replace(usual, "").trim(), hint: !hint || hint === usual ? english : hint };
 }
 
 // Take back what was said to be wrong; with `codes`, only one of these.

@@ -1,7 +1,7 @@
 // The server by HTTP (docs/http-api.md), who this page is to it, and its owner's token. Knows no turn and no sound.
 
 import { $, Problem, say, showProblem } from "./page.js";
-import { hasText } from "./text.js";
+import { hasText, knowsSteps, learnSteps } from "./text.js";
 
 const randomName = () => `web-${[...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
@@ -78,12 +78,15 @@ async function watch() {
   for (;;) {
     let answer = { status: "unreachable" };
     try {
+      if (!knowsSteps()) learnSteps(await (await fetch("next-steps.json")).json());
+    } catch { /* errors are told in the server's own words then */ }
+    try {
       answer = await (await fetch("readyz")).json();
     } catch { /* not there yet, or a proxy's page */ }
     const state = hasText(`server.${answer.status}`) ? answer.status : "unreachable";
     if (state === "ready") return;
     showServer(state);
-    if (state === "failed" && answer.error) showProblem(new Problem("failed", answer.error.message, answer.error.hint));
+    if (state === "failed" && answer.error) showProblem(new Problem(answer.error.code, answer.error.message, answer.error.hint));
     await new Promise((resolve) => setTimeout(resolve, 1500));
   }
 }

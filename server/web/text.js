@@ -105,10 +105,22 @@ const TEXTS = {
 };
 
 const COLUMN = { en: 0, ja: 1 };
+const STEPS = new Map();
 let language = "en";
 
 export const setLanguage = (id) => (language = Object.hasOwn(COLUMN, id) ? id : "en");
 export const getLanguage = () => language;
+
+// What the server says is to be done after each of its errors: {code: [English, Japanese]}.
+export function learnSteps(steps) {
+  for (const [code, words] of Object.entries(steps)) {
+    STEPS.set(code, words);
+    TEXTS[`step.${code}`] = ["{message} {hint}", `うまくいきませんでした。${words[1]}（{code}）`];
+  }
+}
+export const stepOf = (code) => STEPS.get(code);
+export const knowsSteps = () => STEPS.size > 0;
+
 export const hasText = (key) => Object.hasOwn(TEXTS, key);
 
 // The words for `key` in the page's language, with {names} filled in; the key's last part when there are none.

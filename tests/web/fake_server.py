@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from server.next_steps import NEXT_STEPS
+
 WEB = Path(__file__).parents[2] / "server" / "web"
 # The page must work under the strictest policy the server may send.
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -182,6 +184,8 @@ class FakeServer:
         file = WEB / ("index.html" if path == "/" else path.lstrip("/"))
         if path == "/v1/device":
             self._serve_live(LivePage(handler))
+        elif path == "/next-steps.json":
+            self._json(handler, 200, dict(NEXT_STEPS))
         elif path == "/readyz":
             self._json(handler, *self.ready)
         elif path.endswith("/trace") and self.trace is not None:

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from server.devices.wire import DeviceError
+from server.errors import StackChanError
+from server.next_steps import NEXT_STEPS, next_step
 from tests.web.browser import find, problem_text, say, wait_for, words
 
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
 
 TOKEN = "a-token-for-tests"
+JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
 
 
 def posts(server: Any) -> list[Any]:
@@ -98,6 +102,7 @@ def test_words_are_not_lost_when_no_token_is_given(open_page: Any, server: Any) 
             say(page, "hello")
     wait_for(lambda: find(page, "#line").get_property("value") == "hello")
     find(page, "#again").click()
+    wait_for(lambda: find(page, "#token-dialog").get_attribute("open"))
     find(page, "#token").send_keys(TOKEN + "\n")
     wait_for(lambda: find(page, "#server").text == "Ready")
     assert not find(page, "#again").is_displayed()
@@ -153,9 +158,46 @@ def test_a_failed_turn_shows_the_apology_and_why(open_page: Any, server: Any, tu
     reply = "ごめんね、うまく考えられなかったよ。"
     server.answers.append((200, turn(status="failed", outcome="failed", reply=reply, emotion="doubt", error=error)))
     say(page, "hello")
-    assert problem_text(page) == "Thinking took too long."
+    assert problem_text(page) == "Thinking took too long. Say it again."
+    find(page, "#language").click()
+    assert problem_text(page) == "うまくいきませんでした。もう一度話しかけてください。（llm_timeout）"
     assert words(page, ".robot .words") == [reply]
     assert find(page, "#face").get_attribute("data-emotion") == "doubt"
+
+
+def test_every_error_is_told_in_japanese_or_in_english_and_never_in_both(open_page: Any) -> None:
+    page = open_page(language="ja-JP")
+    wait_for(lambda: find(page, "#server").text == "準備完了")
+    script = """
+        const [problems, language, done] = arguments;
+        import("/page.js").then(({ Problem, showLanguage, showProblem }) => {
+          showLanguage(language);
+          done(problems.map(([code, message, hint]) => {
+            showProblem(new Problem(code, message, hint));
+            return document.querySelector("#problem").textContent;
+          }));
+        });"""
+    # As an answer of HTTP has it, as a turn has it, and as a live error has it.
+    problems = []
+    for code in NEXT_STEPS:
+        problems += [(code, "It broke.", next_step(code)), (code, "It broke.", "")]
+        problems += [(code, DeviceError.of(StackChanError("It broke.", code=code)).message, "")]
+    for told in page.execute_async_script(script, problems, "ja"):
+        assert JAPANESE.search(told), told
+        assert "It broke." not in told
+    for told in page.execute_async_script(script, problems, "en"):
+        assert not JAPANESE.search(told), told
+
+
+def test_words_that_run_from_right_to_left_turn_nothing_else_around(open_page: Any, server: Any, turn: Any) -> None:
+    page = open_page()
+    server.trace = {"spans": [], "marks": {}}
+    server.answers.append((200, turn(transcript="שלום \u202eabc", reply="Hello \u2066there")))
+    say(page, "hello")
+    wait_for(lambda: words(page, ".robot .words"))
+    find(page, "#recent summary").click()
+    apart = "return [...document.querySelectorAll('#recent-turns .quiet bdi')].map((one) => one.textContent)"
+    assert wait_for(lambda: page.execute_script(apart)) == ["שלום \u202eabc", "Hello \u2066there"]
 
 
 @pytest.mark.parametrize(
