@@ -53,7 +53,7 @@ _PAST_ENGLISH = re.compile(
 _PAST_JAPANESE = re.compile(
     r"(?:[たっ]た|[いきしちりみびにぎえけせてねべめれ]た|んだ)(?:よ|の|んだ|ん|です|ね|わ|から|けど)*[。!]*$"
 )
-_IS_SO_JAPANESE = re.compile(r"[なの]んだ(?:よ|ね)*[。!]*$|[るい]んだ(?:よ|ね)*[。!]*$")
+_IS_SO_JAPANESE = re.compile(r"[なの]んだ(?:よ|ね)*[。!]*$|[るいうくぐすつぬぶむ]んだ(?:よ|ね)*[。!]*$")
 _APPOINTMENT = re.compile(
     r"歯医者|歯科|病院|医者|美容[院室]|床屋|面接|面談|会議|打ち合わせ|健診|検診|健康診断|試験|テスト|予約|締め?切り?|約束|出張"
     r"|車検|説明会|手術|(?:の|な)予定|発表会|飲み会|同窓会|コンサート|ライブ"
@@ -63,6 +63,10 @@ _BREATH = 300
 _COPULA = re.compile(r"(?:(?<=[一-龯ァ-ヺー])|(?<=好き)|(?<=嫌い))で$")
 _NOMINAL = re.compile(r"(?:[一-龯ァ-ヺー]|好き|きらい|だ|です)(?:だ|です|なんだ|なの)?(?:よ|ね|わ)*[。!]*$")
 """What it says of something is a noun, or as good as one."""
+_LIKED_TOPIC = re.compile(r"^(?![そこあ]れ|[そこあ]こ|[そこあ]の)[^、。はが]{1,12}は")
+_OF_ONESELF = re.compile(
+    r"^(?:誕生日|趣味|血液型|身長|体重|仕事|職業|好物|住所|出身|実家|特技|持病|靴のサイズ|電話番号)は"
+)
 _FIRST_PERSON = re.compile(r"^(?:私|わたし|あたし|僕|ぼく|俺|おれ)(?:は|も|が)")
 
 
@@ -80,6 +84,11 @@ def matters(text: str, on: dt.date) -> tuple[str, ...]:
             else:
                 found.append(clause)
     return tuple(found) if len(found) > 1 else (text,)
+
+
+def is_another(before: str, said: str, on: dt.date) -> bool:
+    """Whether what is said in another breath, after `before`, tells of another matter; no when in doubt."""
+    return _is_another(before, said, on, within=False) or _is_of_oneself(before, said, on)
 
 
 def one_matter_each(draft: Draft, on: dt.date) -> Iterator[Draft]:
@@ -160,6 +169,14 @@ def _another_in_japanese(before: str, clause: str, on: dt.date, *, within: bool,
     if leads_on:
         return (_is_appointment(before, on) and past) or (_is_appointment(clause, on) and not past)
     return _is_appointment(before if past else clause, on)
+
+
+def _is_of_oneself(before: str, said: str, on: dt.date) -> bool:
+    """カレーは辛口が好きだ, 趣味は釣りだ: は names what is liked, or what the speaker has, and nothing told before."""
+    liked = _LIKED_TOPIC.search(said) is not None and PREFERENCE.search(plain(said)) is not None
+    if not liked and (_OF_ONESELF.search(said) is None or persons(before)):
+        return False
+    return not _share(content_words(said, on), content_words(before, on))
 
 
 def _another_in_english(before: str, clause: str, *, of_two: bool) -> bool:

@@ -12,6 +12,7 @@ said, 4 seconds an exchange.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from server.memory.bare_answers import asks_another, is_answer, statement_of
 from server.memory.check import is_correction, is_filler
 from server.memory.content import content_words, has_value, is_bare_value, is_supposed, is_unasserted_value
 from server.memory.dates import named_days
-from server.memory.matters import matters
+from server.memory.matters import is_another, matters
 from server.memory.nouns import nouns
 from server.memory.prompts import Draft, SpokenExchange
 from server.memory.questions import asks, only_asks, sentences, without_its_question
@@ -240,7 +241,10 @@ def _by_matter(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) ->
 
 
 def _parts(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> Iterator[list[_Piece]]:
-    """What is one memory: as much of one person and language as fits; a value about another memory is by itself."""
+    """What is one memory: as much of one matter, person and language as fits.
+
+    A value about another memory is by itself. Forgetting the bakery must not take the peanuts that were told next.
+    """
     part: list[_Piece] = []
     said_by: set[str] = set()
     for piece in pieces:
@@ -251,6 +255,7 @@ def _parts(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> Ite
             or part[-1].value_only
             or part[-1].language != piece.language
             or held + len(piece.quote) > _most(piece.language)
+            or is_another(_joined([one.quote for one in part], piece.language), piece.quote, _on(piece, exchanges))
             or (people and said_by and people.isdisjoint(said_by))
         )
         if apart:
@@ -273,7 +278,11 @@ def _subject(pieces: Sequence[_Piece], exchanges: Sequence[SpokenExchange]) -> t
 
 
 def _names(piece: _Piece, exchanges: Sequence[SpokenExchange]) -> tuple[str, ...]:
-    return nouns(piece.quote, exchanges[piece.about[-1]].on)
+    return nouns(piece.quote, _on(piece, exchanges))
+
+
+def _on(piece: _Piece, exchanges: Sequence[SpokenExchange]) -> dt.date:
+    return exchanges[piece.about[-1]].on
 
 
 def _draft(part: Sequence[_Piece], exchanges: Sequence[SpokenExchange], subject: Sequence[str]) -> Draft:

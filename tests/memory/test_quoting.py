@@ -237,3 +237,36 @@ def test_a_correction_is_carried_out_where_it_is_sure_and_else_stands_as_said(
     words: tuple[str, ...], expected: list[str]
 ) -> None:
     assert [one.summary for one in quoted(said(*words), "ja")] == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "next_told", "language"),
+    [
+        ("I started a new job at a bakery in Leeds.", "I'm allergic to peanuts.", "en"),
+        ("My mother lives in York.", "I hate mushrooms.", "en"),
+        ("My car is a red Mini from 2015.", "I play the cello.", "en"),
+        ("来週の金曜日に歯医者に行くよ", "カレーは辛口が好きなんだ", "ja"),
+        ("コーヒーは飲めないんだ", "妻の名前は由美だよ", "ja"),
+        ("趣味は釣りだよ", "誕生日は五月三日だよ", "ja"),
+        ("自転車を四万円で買ったよ", "うちの猫はミケっていうんだ", "ja"),
+        ("明日は面接なんだ", "新しい靴を買ったよ", "ja"),
+    ],
+)
+def test_what_is_told_next_of_another_matter_is_a_memory_of_its_own(told: str, next_told: str, language: str) -> None:
+    drafts = quoted(said(told, next_told), language)
+    assert [draft.about for draft in drafts] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("told", "next_told", "language"),
+    [
+        ("I bought a kayak.", "I paid 640 dollars.", "en"),
+        ("I went to Paris last week.", "We stayed in a small hotel.", "en"),
+        ("犬を飼い始めたよ", "名前はモカにしたんだ", "ja"),
+        ("京都に行ってきたよ", "宿は駅の近くにしたんだ", "ja"),
+        ("姉が結婚するんだ", "誕生日は五月三日だよ", "ja"),
+    ],
+)
+def test_what_may_go_on_with_it_stays_with_it(told: str, next_told: str, language: str) -> None:
+    drafts = quoted(said(told, next_told), language)
+    assert [draft.about for draft in drafts] == [(0, 1)]
