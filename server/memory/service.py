@@ -188,7 +188,7 @@ class LongTermMemory:
         """Of a model whose figures its engine does not state; without them words alone tell what is near."""
         try:
             calibration = await measured(self._engine)
-        except EmbeddingError as error:
+        except Exception as error:  # a defect of an engine must not end the housekeeping that comes after this
             _log.error("what cosines mean cannot be measured", exc_info=error)
             return
         self._asked.near = near = nearness(calibration)

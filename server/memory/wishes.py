@@ -34,15 +34,25 @@ _OF_THE_ROBOT = re.compile(
     re.IGNORECASE,
 )
 _OF_THEIR_LIFE = re.compile(
-    r"ぼく|僕|ボク|わたし|私|俺|おれ|うち[のは]|自分|覚えて|前に(?:言|話)|(?:言|話)したよね"
+    r"(?<![ァ-ヺー])ボク(?![ァ-ヺー])|ぼく|僕|わたし|私(?![立鉄服道])|俺|(?<!た)おれ(?=[はがのもに、])|(?<![そこ]の)うち[のは]|自分"
+    r"|覚えて|前に(?:言|話)|(?:言|話)したよね"
     r"|\b(?:my|mine|our|ours|remember)\b|\b(?:did|do|am|was|were|have|had|must|can't)\s+(?:i|we)\b",
     re.IGNORECASE,
 )
+_OF_ANYBODY = re.compile(
+    r"\b(?:how|why|how\s+(?:long|hot|high))\s+(?:do|must|can't)\s+(?:i|we)\b"
+    r"|\bwhy\s+am\s+i\s+(?:so|always|still)\b|\b(?:how|what)\s+am\s+i\s+supposed\b"
+    r"|\bwhat\s+(?:do|must)\s+(?:i|we)\s+(?:call|say|do\s+(?:if|when|with|about|against))\b"
+    r"|\bwhere\s+do\s+(?:i|we)\s+(?:buy|get|find|put|report)\b"
+    r"|(?<!when )(?<!time )(?<!where )\bdo\s+(?:i|we)\s+need\b|^(?:so\s+)?do\s+(?:i|we)\s+have\s+to\b",
+    re.IGNORECASE,
+)
+"""What is asked of the world in the first person: how do I boil an egg. Not how did I, and not of what is mine."""
 
 
 def is_of_their_life(question: str) -> bool:
     """Whether a question is about who asks it, or what they have said: nobody but memory can know."""
-    return bool(_OF_THEIR_LIFE.search(plain(question)))
+    return bool(_OF_THEIR_LIFE.search(_OF_ANYBODY.sub(" ", plain(question).strip())))
 
 
 def wants_to_know(text: str) -> bool:

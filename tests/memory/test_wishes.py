@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from server.memory.telling import tells
-from server.memory.wishes import wants_to_know
+from server.memory.wishes import is_of_their_life, wants_to_know
 
 pytestmark = pytest.mark.unit
 TODAY = dt.date(2026, 12, 1)
@@ -82,3 +82,39 @@ def test_a_wish_that_leads_up_to_a_request_tells_nothing(text: str) -> None:
 )
 def test_a_wish_of_a_life_is_told(text: str) -> None:
     assert tells(text, TODAY, "en" if text.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("How do I boil an egg?", "How long do I boil an egg?", "Do I need an umbrella today?", "Why do we yawn?"),
+        *(
+            "What do I do if a fuse blows?",
+            "Where do I buy stamps?",
+            "How can I sleep better?",
+            "Should I wear a coat?",
+        ),
+        *("ボクシングって何？", "シャドーボクシングは何？", "私立の学校って何？", "なぜ木は倒れるの？"),
+    ],
+)
+def test_a_question_about_the_world_is_not_about_who_asks_it(text: str) -> None:
+    assert wants_to_know(text)
+    assert not is_of_their_life(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Where am I flying to on Friday?", "What did I buy?", "Do I have a cat?", "When must I see the dentist?"),
+        *(
+            "How did I get home?",
+            "How do I get to my sister’s?",
+            "When do I need to leave?",
+            "What do I do for a living?",
+        ),
+        *("How many cats do I have?", "Do we have milk?", "What can’t I eat?", "Where do I live?"),
+        *("ボクの猫は何歳？", "僕は何を買った？", "うちの鍵はどこ？", "おれの傘は何色？", "私の弟は誰？"),
+    ],
+)
+def test_a_question_about_a_life_is(text: str) -> None:
+    assert is_of_their_life(text)
