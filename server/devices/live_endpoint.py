@@ -231,6 +231,10 @@ class _Intake:
         return await self._next(max(0.0, self._silent_seconds - silent))
 
     async def _take(self, device: LiveDevice, hello: DeviceHello, message: FromDevice) -> None:
+        if isinstance(message, DeviceHello):
+            again = "This connection has said hello; connect again to change it."
+            self._bad(BadMessage(again, code="hello_repeated"))
+            return
         if isinstance(message, AudioFrame):
             _heed(self._limits.audio(time.monotonic(), audio_ms(hello.audio, message.data)))
         try:

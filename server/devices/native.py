@@ -68,6 +68,10 @@ MAX_COMMAND_ID = 2**31 - 1
 MAX_SENT_CHARACTERS = 2_000
 """Longest text in a message to a device, which has little memory; the whole is at `GET /v1/turns/{id}`."""
 
+_OTHER_AUDIO = (
+    "Say so in `audio` of `hello`; `Sound` in firmware/PROTOCOL.md has what is taken. / "
+    "`hello` の `audio` で指定してください（firmware/PROTOCOL.md の Sound）。"
+)
 _LISTEN_STATES = ("start", "stop")
 _Message = TypeVar("_Message")
 
@@ -151,7 +155,8 @@ def read_audio(fields: Fields) -> AudioFormat:
     except BadMessage as error:
         if error.code == "field_missing":
             raise
-        raise BadMessage(error.message, code="audio_unsupported", field=error.field) from None
+        # The usual step of this code is for recordings.
+        raise BadMessage(error.message, code="audio_unsupported", field=error.field, hint=_OTHER_AUDIO) from None
     fields.close()
     return AudioFormat(wire_format, rate_hz, frame_ms)
 

@@ -37,13 +37,15 @@ class BadMessage(RequestError):
     """A frame that cannot be understood; the connection lives on. `field`: where (`hello.audio.format`), or None.
 
     Codes: `json_invalid`, `field_missing`, `field_invalid`, `message_too_large`, `protocol_unsupported`,
-    `audio_unsupported`, `device_id_invalid`, `session_id_invalid`.
+    `audio_unsupported`, `device_id_invalid`, `session_id_invalid`, `hello_repeated`.
     """
 
     default_code = "field_invalid"
 
-    def __init__(self, message: str, *, code: str | None = None, field: str | None = None) -> None:
-        super().__init__(message, code=code)
+    def __init__(
+        self, message: str, *, code: str | None = None, field: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
         self.field = field
 
 

@@ -42,6 +42,7 @@ from tests.devices.live_robots import (
     tone,
 )
 from tests.fakes.engines import FakeAsr, FakeLlm, answer
+from tests.firmware.vector_turns import WHOLE, Sound
 
 pytestmark = pytest.mark.integration
 
@@ -83,6 +84,8 @@ async def test_everything_comes_in_its_order_and_english_too(tmp_path: Path) -> 
         await ask(desk)
         await answered(desk)
         got = kinds(desk.got)
+        shown = [message for _, message, sender in WHOLE if sender == "server" and not isinstance(message, Sound)]
+        assert list(dict.fromkeys(got)) == list(dict.fromkeys(kinds([(0, message) for message in shown])))
         assert got[:4] == ["ServerHello", "state idle", "state listening", "state thinking"]
         assert [word for word in got if not word.startswith(("state", "Levels"))] == [
             *("ServerHello", "Transcript", "Face", "Action", "SpeechStart", "Sentence", "Sentence"),
@@ -151,7 +154,7 @@ async def test_several_turns_are_one_conversation(tmp_path: Path) -> None:
         assert sum("こんにちは" in (message.content or "") for message in second.messages) >= 2
 
 
-@pytest.mark.parametrize("kind", ["touch", "button", "wake"])
+@pytest.mark.parametrize("kind", ["touch", "button", "wake", "wake_word"])
 async def test_a_touched_robot_is_silent_and_keeps_what_was_played(tmp_path: Path, kind: str) -> None:
     async with live_server(tmp_path, llm=FakeLlm(scripts=[LONG])) as live, robot(live) as desk:
         await desk.listen("auto")

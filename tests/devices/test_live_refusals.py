@@ -96,6 +96,10 @@ async def test_who_says_nothing_is_not_waited_for() -> None:
         ("{", "json_invalid"),
         (json.dumps({**HELLO, "protocol": 2}), "protocol_unsupported"),
         (json.dumps({**HELLO, "device_id": "a b"}), "device_id_invalid"),
+        (json.dumps({**HELLO, "session_id": "あ"}), "session_id_invalid"),
+        (json.dumps({**HELLO, "firmware": 1}), "field_invalid"),
+        (json.dumps({**HELLO, "audio": None}), "field_missing"),
+        (json.dumps({**HELLO, "audio": {"format": "mp3", "sample_rate": 16000, "frame_ms": 20}}), "audio_unsupported"),
     ],
 )
 async def test_the_first_message_is_hello(frame: str | bytes, code: str) -> None:
@@ -132,6 +136,35 @@ async def test_ten_messages_that_cannot_be_understood_are_the_end(tmp_path: Path
         assert code == 1008
         assert (len(errors), errors[-1]) == (11, "too_many_bad_messages")
         assert errors[0] == "json_invalid"
+
+
+async def test_a_hello_that_is_said_again_and_again_is_no_message_and_the_end(tmp_path: Path) -> None:
+    async with live_server(tmp_path) as live, raw(live.url) as connection:
+        for _ in range(11):
+            await connection.send(json.dumps(HELLO))
+        assert await end_of(connection) == (1008, ["hello_repeated"] * 10 + ["too_many_bad_messages"])
+
+
+async def test_what_the_server_does_not_know_is_passed_over_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.devices")
+    async with live_server(tmp_path) as live:
+        async with raw(live.url) as connection:
+            await connection.send(json.dumps({**HELLO, "colour": "red"}))
+            for message in ({"type": "dance"}, {"type": "sing", "song": "さくら"}, {"type": "ping", "at": 1, "to": 2}):
+                await connection.send(json.dumps(message))
+            while json.loads(await connection.recv())["type"] != "pong":
+                pass
+        registry = live.app.state.metrics.registry
+
+        def counted(kind: str) -> float | None:
+            found: float | None = registry.get_sample_value("stackchan_device_unknown_total", {"kind": kind})
+            return found
+
+        await eventually(lambda: (counted("type"), counted("field")) == (2, 3))
+    told = [record.getMessage() for record in caplog.records if "not known here" in record.getMessage()]
+    assert told == ["device raw sent 2 messages and 3 fields that are not known here"]
 
 
 async def test_sound_that_is_none_is_told_once_and_ends_nothing(tmp_path: Path) -> None:

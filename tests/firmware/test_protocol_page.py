@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
+from server.commands.web_server import web_config
+from server.devices.gaps import MOST_DTX_BYTES, STALL_SECONDS
 from server.devices.intake_limits import AUDIO_RATE, AUDIO_WINDOW_SECONDS, MAX_BAD_MESSAGES
 from server.devices.message_fields import MAX_FRAME_BYTES
 from server.devices.native import decode_device
 from server.devices.native_client import decode_server
-from server.devices.wire import BadMessage, CloseCode, Ignored
+from server.devices.session import INTERRUPTING
+from server.devices.wire import BadMessage, CloseCode, DeviceError, Ignored
 from tests.firmware.make_vectors import DOCUMENT, VECTORS
 from tests.soaks.frames import CODES
 
@@ -189,7 +193,29 @@ def codes_of(table: str) -> set[str]:
 
 def test_every_code_of_a_refusal_is_on_the_page():
     told = codes_of(section("What goes wrong"))
-    assert told >= CODES | {"audio_too_fast", "too_many_bad_messages"}
+    assert told >= CODES | {"audio_too_fast", "too_many_bad_messages", "hello_repeated", "audio_empty", "audio_invalid"}
+    ending, _, other = section("What goes wrong").partition("These do not")
+    assert not codes_of(ending) & codes_of(other) - {"json_invalid", "field_missing", "field_invalid"}
+    # Only `hello` has these fields.
+    assert {"device_id_invalid", "session_id_invalid", "audio_unsupported"} <= codes_of(ending)
+
+
+def test_what_is_larger_than_any_frame_and_what_interrupts_is_on_the_page():
+    assert f"over {web_config(FastAPI()).ws_max_size:,} is not even read" in section("What goes wrong")
+    assert all(f"`{kind}`" in section("Interruption") for kind in INTERRUPTING)
+    assert f"up to {STALL_SECONDS:g} s" in section("Sound")
+    assert f"1 or {MOST_DTX_BYTES} bytes" in section("Sound")
+
+
+def test_what_a_live_device_is_told_of_its_sound_is_about_live_sound():
+    hello = {"type": "hello", "protocol": 1, "device_id": "desk"}
+    for audio in ({"format": "mp3"}, {"format": "opus", "sample_rate": 44_100}, {"format": "pcm16", "sample_rate": 1}):
+        with pytest.raises(BadMessage) as caught:
+            decode("device", {**hello, "audio": {"frame_ms": 20, **audio}})
+        assert caught.value.code == "audio_unsupported"
+        told = DeviceError.of(caught.value).message
+        assert "WAV" not in told
+        assert "hello` の `audio` で" in told
 
 
 def test_every_close_code_is_on_the_page():
