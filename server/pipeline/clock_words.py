@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from server.pipeline.spoken_forms import EN_ASK, folded, number_of
@@ -125,8 +125,26 @@ def clock_times(words: str, now: datetime) -> tuple[datetime | None, ...]:
     understood.
     """
     said = folded(words)
-    waking = _WAKING.search(said) is not None
+    waking = wakes(words)
     return tuple(_resolved(mention, said, now, waking) for mention in _mentions(said))
+
+
+def first_moment(local: datetime, now: datetime) -> datetime | None:
+    """The first moment after `now` at which the clock of `local`'s zone shows `local`; None: there is none.
+
+    An hour that the clock shows twice has two such moments; in one that it leaves out it is as long after midnight.
+    """
+    first, second = local.replace(fold=0), local.replace(fold=1)
+    left_out = (first.utcoffset() or timedelta(0)) < (second.utcoffset() or timedelta(0))
+    # Within one zone times are compared as the clock shows them, whichever of the two hours it is.
+    moments = [one.astimezone(UTC) for one in ((first,) if left_out else (first, second))]
+    found = min((one for one in moments if one > now.astimezone(UTC)), default=None)
+    return None if found is None else found.astimezone(local.tzinfo)
+
+
+def wakes(words: str) -> bool:
+    """Whether somebody is to be woken."""
+    return _WAKING.search(folded(words)) is not None
 
 
 def is_only_a_time(words: str) -> bool:
@@ -195,9 +213,10 @@ def _resolved(mention: _Mention, said: str, now: datetime, waking: bool) -> date
         first = midnight + timedelta(days=day)
         times = [first.replace(minute=mention.minute) + timedelta(hours=hour) for hour in hours]
     else:
-        later = [midnight.replace(minute=mention.minute) + timedelta(hours=hour % 24) for hour in hours]
-        times = [time if time > now else time + timedelta(days=1) for time in later]
-    return min((time for time in times if time > now), default=None)
+        today = [midnight.replace(minute=mention.minute) + timedelta(hours=hour % 24) for hour in hours]
+        times = [*today, *(time + timedelta(days=1) for time in today)]
+    moments = [moment for time in times if (moment := first_moment(time, now)) is not None]
+    return min(moments, key=datetime.timestamp, default=None)
 
 
 def _hours(hour: int, part: _Part | None) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -136,3 +136,31 @@ def test_a_time_is_no_label(words: str, only: bool) -> None:
 def test_endless_words_take_no_time(words: str) -> None:
     assert len(clock_times(words, MONDAY)) <= 500
     asks_to_be_told_at_a_time(words)
+
+
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+@pytest.mark.parametrize(
+    ("now", "words", "meant"),
+    [
+        # 1 November 2026: 02:00 EDT (06:00 UTC) becomes 01:00 EST.
+        ("2026-11-01T05:15", "wake me at 1:30", "2026-11-01T05:30"),  # 01:15, the first time
+        ("2026-11-01T05:45", "wake me at 1:30", "2026-11-01T06:30"),  # 01:45, the first time: the second 01:30
+        ("2026-11-01T06:15", "wake me at 1:30", "2026-11-01T06:30"),  # 01:15, the second time
+        ("2026-11-01T06:15", "1時半に起こして", "2026-11-01T06:30"),
+        ("2026-11-01T06:15", "今日の1時半に起こして", "2026-11-01T06:30"),
+        ("2026-11-01T06:45", "深夜1時半に起こして", "2026-11-02T06:30"),
+        ("2026-11-01T05:30", "wake me at 7", "2026-11-01T12:00"),
+        ("2026-10-31T16:00", "明日の朝7時に起こして", "2026-11-01T12:00"),
+        # 8 March 2026: 02:00 EST (07:00 UTC) becomes 03:00 EDT; 02:30 is left out.
+        ("2026-03-08T06:15", "wake me at 2:30 in the morning", "2026-03-08T07:30"),
+        ("2026-03-08T06:15", "午前3時に起こして", "2026-03-08T07:00"),
+        ("2026-03-08T07:15", "午前3時に起こして", "2026-03-09T07:00"),
+    ],
+)
+def test_where_the_clock_is_put_back_or_forward_it_is_the_next_such_moment(now: str, words: str, meant: str) -> None:
+    local = datetime.fromisoformat(now).replace(tzinfo=UTC).astimezone(NEW_YORK)
+    (found,) = clock_times(words, local)
+    assert found is not None
+    assert (found.tzinfo, found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")) == (NEW_YORK, meant)
