@@ -149,7 +149,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         stack.push_async_callback(memory.stop)  # while the models are still there
         await memory.start()
 
-    timers = Timers(databases, lambda device_id: live.devices.conversation_of(device_id), clock=clock)
+    timers = Timers(databases, lambda device_id: live.devices.announcing_of(device_id), clock=clock)
     controller = TurnController(
         engines,
         persona,

@@ -1,7 +1,7 @@
 """One WebSocket of a device: its frames in, messages out, without waiting for a device that is slow.
 
-Control messages go through a short queue with a task of its own; the voice paces itself and is sent straight. Knows the
-codec only as `DeviceCodec`, and no conversation.
+Control messages go through a short queue with a task of its own; the voice paces itself and is sent straight, behind
+what was posted before it. Knows the codec only as `DeviceCodec`, and no conversation.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Connection:
         self._socket = socket
         self._waiting: deque[ToDevice] = deque()
         self._added = asyncio.Event()
+        self._sending = asyncio.Lock()
         self._sender = asyncio.create_task(self._send_waiting(), name="device-messages")
 
     def post(self, message: ToDevice) -> None:
@@ -53,15 +54,12 @@ class Connection:
         self._added.set()
 
     async def send(self, message: ToDevice) -> bool:
-        """Send a message and return when it is on its way; False: the device is gone."""
-        if not self.open:
-            return False
-        try:
-            for frame in self.codec.encode(message):
-                await self._socket.send(frame)
-        except ConnectionError:
-            self.open = False
-            self._added.set()
+        """Send a message, behind all that was posted; False: the device is gone."""
+        if self.open:
+            async with self._sending:
+                await self._send_posted()
+                if self.open:
+                    await self._write(message)
         return self.open
 
     async def close(self, code: CloseCode, error: DeviceError | None = None) -> None:
@@ -82,16 +80,22 @@ class Connection:
 
     async def _send_waiting(self) -> None:
         """Until the connection is closed and what was posted before has gone."""
-        while True:
-            while self._waiting:
-                message = self._waiting.popleft()
-                try:
-                    for frame in self.codec.encode(message):
-                        await self._socket.send(frame)
-                except ConnectionError:
-                    self.open = False
-                    return
-            if not self.open:
-                return
+        while self.open or self._waiting:
             self._added.clear()
-            await self._added.wait()
+            async with self._sending:
+                await self._send_posted()
+            if self.open:
+                await self._added.wait()
+
+    async def _send_posted(self) -> None:
+        while self._waiting:
+            await self._write(self._waiting.popleft())
+
+    async def _write(self, message: ToDevice) -> None:
+        try:
+            for frame in self.codec.encode(message):
+                await self._socket.send(frame)
+        except ConnectionError:
+            self.open = False
+            self._waiting.clear()
+            self._added.set()

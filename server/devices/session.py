@@ -48,13 +48,14 @@ from server.events import (
     TurnEvent,
     TurnState,
 )
+from server.pipeline.announcing import Announcing
 from server.pipeline.conversation import Conversation, ConversationOut
 from server.pipeline.progress import stopping
 from server.pipeline.request import TurnRequest, TurnResult
 
 _log = logging.getLogger(__name__)
 
-_INTERRUPTING = frozenset(("touch", "button", "wake"))
+INTERRUPTING = frozenset(("touch", "button", "wake", "wake_word"))
 """Events of a robot that mean: be silent, I want to say something."""
 
 MakeConversation = Callable[[TurnRequest, ConversationOut, bool], Conversation]
@@ -95,7 +96,6 @@ class LiveDevice:
         self.missed: TurnAnswer | None = None
         """The end of a turn that came while the device was away."""
         self._shown: list[Transcript | Face | Action] = []
-        self.resume_seconds = voice.resume_seconds
         self._voice = LiveVoice(audio, voice, monotonic, levels=hello.capabilities.levels)
         device = TurnRequest(hello.device_id, session_label=hello.session_label, speaker_id=hello.speaker_id)
         self.conversation = make_conversation(device, self, hello.capabilities.echo_cancel)
@@ -110,7 +110,13 @@ class LiveDevice:
         """Whether this is the same device in the same conversation, with a turn that it has not heard the end of."""
         same = hello.session_label is not None and hello.session_label == self.session_id
         sounds = (hello.audio, hello.voice) == (self._hello.audio, self._hello.voice)
-        return same and sounds and (self.conversation.in_turn or self.missed is not None)
+        is_left = self.conversation.in_turn or self.missed is not None
+        return same and sounds and is_left and self.may_return_seconds > 0
+
+    @property
+    def may_return_seconds(self) -> float:
+        """How long a device that is away may still come back to its turn."""
+        return self._voice.waits_seconds
 
     async def begin(self) -> None:
         """Find or open the conversation. Raises `AuthError`, `StorageError`."""
@@ -147,9 +153,9 @@ class LiveDevice:
             await self.detach(connection)
             await connection.close(code)
 
-    def leave(self) -> None:
-        """Nobody comes back for the turn that runs: it need not wait to be heard."""
-        self._voice.hush()
+    async def end(self, reason: str) -> None:
+        """Nobody comes back to this conversation: the turn that runs ends with what was played of it, soon."""
+        await self.conversation.end(reason)
 
     @property
     def frame_seconds(self) -> float:
@@ -179,12 +185,10 @@ class LiveDevice:
         elif isinstance(message, Played):
             self._voice.acknowledge(message.turn_id, message.ms)
         elif isinstance(message, DeviceEvent):
-            if message.kind in _INTERRUPTING:
+            if message.kind in INTERRUPTING:
                 conversation.interrupt(message.kind)
         elif isinstance(message, Ping):
             self._post(Pong())
-        elif isinstance(message, DeviceHello):
-            self._post(DeviceError("hello_repeated", "This connection has said hello; connect again to change it."))
         elif isinstance(message, CommandResult):
             self._commands.answered(message)
 
@@ -229,9 +233,7 @@ class LiveDevice:
         self._post(DeviceError.of(error))
 
     def playback(self) -> TurnVoice:
-        turn = self._voice.begin()
-        turn.away(not self.is_connected)
-        return turn
+        return self._voice.begin()
 
     def hush(self) -> None:
         self._voice.hush()
@@ -270,10 +272,10 @@ class LiveDevices:
         device = self._devices.get(device_id)
         return device if device is not None and device.is_connected else None
 
-    def conversation_of(self, device_id: str) -> Conversation | None:
-        """What is said with a device; None: it is not connected."""
+    def announcing_of(self, device_id: str) -> Announcing | None:
+        """What a device says unasked; None: it is not connected."""
         device = self.connected_device(device_id)
-        return None if device is None else device.conversation
+        return None if device is None else device.conversation.announcing
 
     @property
     def connected(self) -> int:
@@ -310,7 +312,9 @@ class LiveDevices:
             await known.replace(CloseCode.REPLACED)
             if known.may_resume(hello):
                 return self._enter(known, connection)
-            known.leave()
+            # Its place is given back before the new one asks for it.
+            del self._devices[hello.device_id]
+            await known.end("replaced")
         device = make()
         await device.begin()
         if self._closed:
@@ -339,7 +343,7 @@ class LiveDevices:
     async def _forget_later(self, device: LiveDevice) -> None:
         await device.conversation.settled()
         if device.missed is not None:
-            await asyncio.sleep(device.resume_seconds)
+            await asyncio.sleep(device.may_return_seconds)
         if not device.is_connected and self._devices.get(device.device_id) is device:
             del self._devices[device.device_id]
         self._awaited.pop(device.device_id, None)
@@ -353,7 +357,8 @@ class LiveDevices:
         self._closed = True
         for device_id in tuple(self._awaited):
             self._stop_awaiting(device_id)
-        devices = list(self._devices.values())
-        await asyncio.gather(*(device.replace(CloseCode.GOING_AWAY) for device in devices))
-        for device in devices:
-            device.leave()
+        await asyncio.gather(*(self._part(device) for device in list(self._devices.values())))
+
+    async def _part(self, device: LiveDevice) -> None:
+        await device.end("stopping")  # while it is there: it is told to be silent, and what became of its turn
+        await device.replace(CloseCode.GOING_AWAY)

@@ -1,8 +1,8 @@
 """The robot's voice on its way to one device: cut into frames, sent at the pace of playing, stopped at once.
 
 What a turn says is put in as it is made and leaves a little ahead of its playing; sentences and mouth levels go in
-order with the sound they belong to. For a device that is away for a moment, what was not sent waits. Knows no wire
-format (messages go to a function) and no turn but its number.
+order with the sound they belong to. For a device that is away for a moment, what was not sent waits, and goes on with a
+new start. Knows no wire format (messages go to a function) and no turn but its number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class VoiceSettings:
 
     lead_frames: int = 5
     resume_seconds: float = 120.0
-    """So long a turn waits for a device that is away to hear the rest."""
+    """So long a turn waits for a device that is away to hear the rest; afterwards nothing of it is sent."""
 
 
 class TurnVoice:
@@ -57,6 +57,7 @@ class TurnVoice:
         changed: asyncio.Event,
         *,
         levels: bool,
+        away_since: float | None = None,
     ) -> None:
         self.turn_id = 0
         self._changed = changed
@@ -74,8 +75,11 @@ class TurnVoice:
         self._resampler: StreamResampler | None = None
         burst_frames = max(1, min(_BURST_MS // audio.frame_ms, settings.lead_frames // 2))
         self._pacer = Pacer(audio.frame_ms, settings.lead_frames, burst_frames)
-        self._begun = self._whole = self._stopped = self._said_stop = False
-        self._away_since: float | None = None
+        self._whole = self._stopped = self._open = False
+        """`_open`: the device was told that it speaks, on this connection, and not yet that it is silent."""
+        self._start_ms = 0
+        """How much had been sent when it was told so: the device counts from there."""
+        self._away_since = away_since
         self._acknowledged: tuple[float, float] | None = None
         """How much the device says it has played, in milliseconds, and when it said so."""
         self._frozen_ms: float | None = None
@@ -119,8 +123,8 @@ class TurnVoice:
     # --- the device ---
 
     def acknowledge(self, ms: float) -> None:
-        """The device says that it has played so much of this turn."""
-        ms = min(float(ms), float(self._pacer.sent_ms))
+        """The device says that it has played so much since it was told that it speaks."""
+        ms = min(float(ms) + self._start_ms, float(self._pacer.sent_ms))
         if self._frozen_ms is not None:
             # Its last word: it knows better when it fell silent.
             self._frozen_ms = min(ms, self._frozen_ms)
@@ -129,9 +133,10 @@ class TurnVoice:
             self._acknowledged = ms, self._monotonic()
             self._wake()
 
-    def away(self, is_away: bool) -> None:
-        """The device has gone, or come back."""
-        self._away_since = self._monotonic() if is_away else None
+    def away(self, since: float | None) -> None:
+        """The device has gone, at that time, or come back: then it has to be told again that it is spoken to."""
+        self._away_since = since
+        self._open = False
         self._wake()
 
     # --- as `Playback` ---
@@ -158,7 +163,10 @@ class TurnVoice:
         return self.played_ms()
 
     async def played_out(self) -> None:
-        """Return when all sound was played, when it was stopped, or when the device has been away for too long."""
+        """Return when all sound was played, when it was stopped, or when the device has been away for too long.
+
+        Nothing is sent afterwards.
+        """
         self._whole = True
         self._wake()
         while (seconds := self._still_seconds()) is None or seconds > 0:
@@ -168,15 +176,18 @@ class TurnVoice:
                     await self._progressed.wait()
             except TimeoutError:
                 continue
+        self.stop()
 
     def _still_seconds(self) -> float | None:
         """How long until all is played; None: until something changes; 0: it is over."""
         now = self._monotonic()
         if self._stopped:
             return 0.0
+        is_left = bool(self._waiting or self._ready)
         if self._away_since is not None:
-            return max(0.0, self._away_since + self._settings.resume_seconds - now)
-        if self._waiting or self._ready or (self._begun and not self._said_stop):
+            until = self._away_since + self._settings.resume_seconds if is_left else self._silent_at
+            return max(0.0, until - now)
+        if is_left or self._open:
             return None
         return 0.0  # nothing was sent, or the device was told to be silent when it was
 
@@ -194,16 +205,22 @@ class TurnVoice:
             self._flush()
             if not self._ready:
                 return self._closing()
+        if not self._open:
+            return SpeechStart(self.turn_id), 0.0
         message = self._ready[0]
+        if isinstance(message, Levels):
+            return replace(message, start_ms=max(0, message.start_ms - self._start_ms)), 0.0
         delay = self._pacer.delay_seconds(self._monotonic()) if isinstance(message, SpeechFrame) else 0.0
         return message, delay
 
     def sent(self, message: ToDevice) -> None:
         """It went out."""
         if isinstance(message, SpeechStop):
-            self._said_stop = True
+            self._open = False
             self._wake()
-        elif self._ready and self._ready[0] is message:
+        elif isinstance(message, SpeechStart):
+            self._open, self._start_ms = True, self._pacer.sent_ms
+        elif self._ready:  # it was stopped meanwhile: nothing is left
             self._ready.popleft()
             if isinstance(message, SpeechFrame):
                 now = self._monotonic()
@@ -212,7 +229,7 @@ class TurnVoice:
 
     def _closing(self) -> tuple[ToDevice | None, float | None]:
         """To a device the end is to be silent: it comes when all is played, or at once when it was stopped."""
-        if not self._begun or self._said_stop:
+        if not self._open:
             return None, None
         if self._stopped:
             return SpeechStop(self.turn_id), 0.0
@@ -225,9 +242,6 @@ class TurnVoice:
         return max(0.0, self._silent_at + _GRACE_SECONDS - self._monotonic())
 
     def _prepare(self, item: str | Pcm16) -> None:
-        if not self._begun:
-            self._begun = True
-            self._ready.append(SpeechStart(self.turn_id))
         if isinstance(item, str):
             self._ready.append(Sentence(self.turn_id, item))
             return
@@ -267,12 +281,20 @@ class LiveVoice:
         self._turn: TurnVoice | None = None
         self._changed = asyncio.Event()
         """Of any turn. Only the sender waits for it and clears it: of two that do both, one may miss it."""
+        self._away_since: float | None = None
 
     def begin(self) -> TurnVoice:
         """The voice of the turn that begins now; what is left of the one before is dropped."""
         if self._turn is not None:
             self._turn.stop()
-        self._turn = TurnVoice(self._audio, self._settings, self._monotonic, self._changed, levels=self._wants_levels)
+        self._turn = TurnVoice(
+            self._audio,
+            self._settings,
+            self._monotonic,
+            self._changed,
+            levels=self._wants_levels,
+            away_since=self._away_since,
+        )
         self._changed.set()
         return self._turn
 
@@ -302,8 +324,16 @@ class LiveVoice:
 
     def away(self, is_away: bool) -> None:
         """The device has gone, or come back."""
+        self._away_since = self._monotonic() if is_away else None
         if self._turn is not None:
-            self._turn.away(is_away)
+            self._turn.away(self._away_since)
+
+    @property
+    def waits_seconds(self) -> float:
+        """How long a device that is away may still come back; 0: what was left of its turn is not sent any more."""
+        if self._away_since is None:
+            return self._settings.resume_seconds
+        return max(0.0, self._away_since + self._settings.resume_seconds - self._monotonic())
 
     async def run(self, send: Send) -> None:
         """Send until the device is gone, or for ever. One call at a time."""

@@ -18,13 +18,14 @@ from server.errors import BusyError, StackChanError
 from server.events import Samples, StateChanged, TurnEvent, TurnState
 from server.log_context import error_fields
 from server.pipeline.ahead import Ahead
-from server.pipeline.announcing import Announcer, Announcing, Outcome
+from server.pipeline.announcing import Announcer, Announcing
 from server.pipeline.foresight import Foresight
 from server.pipeline.live import LiveTurn, Playback
 from server.pipeline.live_listener import ListenMode, LiveListener, Said
-from server.pipeline.progress import StartedTurn
+from server.pipeline.progress import StartedTurn, stopping
 from server.pipeline.request import OpenTurn, TurnRequest, TurnResult
 from server.pipeline.runner import TurnRunner
+from server.pipeline.speech_ahead import HeldAnswer
 from server.pipeline.state import StateMachine
 
 _log = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ class Conversation:
         self._at_rest.set()
         self._following: asyncio.Task[None] | None = None
         self._deaf_until = 0.0
-        self._announcing = Announcing(self, out, announcer)
+        self._is_over = False
+        self.announcing = Announcing(self, out, announcer)
 
     @property
     def state(self) -> TurnState:
@@ -117,9 +119,9 @@ class Conversation:
         """The microphone is open from now on. Raises `VadError`."""
         self._mode = mode
         if mode == "manual":  # a press; the others may come by themselves
-            self._announcing.attend()
-            await self._announcing.over()
-        if not self.in_turn and not self._announcing.is_audible:
+            self.announcing.attend()
+            await self.announcing.over()
+        if not self.in_turn and not self.announcing.is_audible:
             self._listener.open()
             await self._move("listening")
 
@@ -129,7 +131,7 @@ class Conversation:
         said = None if mode is None or self._is_speaking else await self._listener.finish(mode)
         if said is not None and len(said.samples):
             await self._ended(said)
-        elif not self.in_turn and not self._announcing.is_audible:
+        elif not self.in_turn and not self.announcing.is_audible:
             await self._listener.shut()
             await self._move("idle")
 
@@ -147,7 +149,7 @@ class Conversation:
             await self._listener.shut()
             await self._out.complain(error)
             return
-        self._announcing.stir()
+        self.announcing.stir()
         if self._is_speaking and self._listener.speech_seconds >= self._settings.interrupting_speech_seconds:
             self.interrupt("speech")
         for utterance in said:
@@ -162,7 +164,8 @@ class Conversation:
 
     def interrupt(self, reason: str) -> None:
         """Be silent now; the turn that runs ends with what was played of it."""
-        self._announcing.attend()
+        if not self._is_over:
+            self.announcing.attend()
         if self._live is not None and not self._live.interrupted.is_set():
             self._out.hush()
             if self.state == "speaking":
@@ -171,29 +174,27 @@ class Conversation:
 
     async def abort(self, reason: str) -> None:
         """As `interrupt`; with nothing to end, what is being said is not listened to any more."""
-        is_speaking = self.in_turn or self._announcing.is_audible
+        is_speaking = self.in_turn or self.announcing.is_audible
         self.interrupt(reason)
-        if is_speaking:
-            return
-        self._mode = None
-        await self._listener.shut()
-        await self._move("idle")
+        if not is_speaking:
+            self._mode = None
+            await self._listener.shut()
+            await self._move("idle")
 
     async def close(self) -> None:
         """The device is gone. A turn that runs goes to its end."""
         self._mode = None
-        self._announcing.leave()
+        self.announcing.leave()
         await self._listener.shut()
 
+    async def end(self, reason: str) -> None:
+        """Nobody comes back to it: a turn that runs is interrupted, and none begins. Returns when it has ended."""
+        self._is_over = True
+        await self.close()
+        self.interrupt(reason)
+        await self.settled(_LAST_STEPS_SECONDS)
+
     # --- unasked ---
-
-    async def announce(self, text: str, language: str) -> Outcome:
-        """Say something as soon as nobody speaks; it is not stored. Raises `TtsError`, `StorageError`."""
-        return await self._announcing.announce(text, language)
-
-    async def attended(self, seconds: float) -> bool:
-        """Whether somebody touches the device or speaks to it within `seconds`."""
-        return await self._announcing.attended(seconds)
 
     @property
     def is_quiet(self) -> bool:
@@ -224,7 +225,7 @@ class Conversation:
     def _is_speaking(self) -> bool:
         """A turn runs or something is announced, and nobody has ended it."""
         in_turn = self._live is not None and not self._live.interrupted.is_set()
-        return in_turn or self._announcing.is_audible
+        return in_turn or self.announcing.is_audible
 
     @property
     def _listens_while_speaking(self) -> bool:
@@ -234,9 +235,7 @@ class Conversation:
         """An utterance is over. During a turn it counts only when it was enough to interrupt it."""
         if self._live is not None:
             if not self._live.interrupted.is_set():
-                if said.ahead is not None:
-                    await said.ahead.drop()
-                return
+                return await _give_up(said.ahead)
             await self.settled(_LAST_STEPS_SECONDS)
         await self._answer(said)
 
@@ -246,29 +245,30 @@ class Conversation:
         if not self._listens_while_speaking:
             await self._listener.shut()
         said.trace.mark("endpoint")
-        request = replace(self._device, samples=said.samples)
-        if said.ahead is not None:
-            request = replace(request, heard_early=said.ahead.heard)
+        heard_early = said.ahead.heard if said.ahead is not None else None
+        request = replace(self._device, samples=said.samples, heard_early=heard_early)
         await self._begin_turn(request, said)
 
     async def _begin_turn(self, request: TurnRequest, said: Said | None = None) -> None:
         """Begin a turn, or tell the device why there is no place for it."""
         ahead = said.ahead if said is not None else None
-        self._announcing.attend()
-        await self._announcing.over()
+        self.announcing.attend()
+        await self.announcing.over()
         await self._move("listening")
         await self._move("thinking")
         live = self._live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
         live.held = ahead.keep() if ahead is not None else None
         self._at_rest.clear()
         try:
+            if self._is_over:
+                raise stopping()
             with self._runner.admit(request.device_id) as admission:
                 admission.trace = said.trace if said is not None else None
                 started = await self._runner.start(admission, replace(request, live=live), self._pass_on)
         except BaseException as error:
             self._live = None
             self._at_rest.set()
-            await _give_up(ahead, live)
+            await _give_up(ahead, live.held)
             if not isinstance(error, StackChanError):
                 raise
             _log_unless_busy(error)
@@ -310,12 +310,12 @@ class Conversation:
     async def _move(self, state: TurnState) -> None:
         if self._state.move(state):
             await self._out.show(state)
-        self._announcing.stir()
+        self.announcing.stir()
 
 
-async def _give_up(ahead: Ahead | None, live: LiveTurn) -> None:
-    if live.held is not None:
-        await live.held.drop()
+async def _give_up(ahead: Ahead | None, held: HeldAnswer | None = None) -> None:
+    if held is not None:
+        await held.drop()
     if ahead is not None:
         await ahead.drop()
 

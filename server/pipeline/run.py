@@ -14,7 +14,7 @@ from datetime import datetime
 
 from server.engines.base import Engines
 from server.errors import AsrError, StackChanError, StorageError, VadError
-from server.events import FaceChosen, TranscriptReady, TurnOutcome
+from server.events import FaceChosen, Pcm16, TranscriptReady, TurnOutcome
 from server.log_context import error_fields
 from server.persona import Persona
 from server.pipeline.answer import Answer
@@ -113,9 +113,7 @@ class TurnRun:
         await self.device.move("thinking")
         await self._tell_if_too_long(heard)
         answer = await self._think_and_speak()
-        if self._request.live is not None:
-            self._request.live.models_free()
-            await self._request.live.playback.played_out()
+        await self._play_out()
         self._answer = answer
 
     async def _tell_if_too_long(self, heard: Heard) -> None:
@@ -139,16 +137,30 @@ class TurnRun:
         answer = Answer(reply=apology(fault, language), emotion=apology_emotion(self._persona))
         await self.device.move("error")
         await self.device.emit(FaceChosen(self._turn.turn_id, answer.emotion))
-        clip = self._clips.apology(fault, language)
-        if clip is not None:
-            await self._voice.replay(answer.reply, clip)
-        else:
-            await self._voice.say(answer.reply, language, answer.emotion)
+        clip, live = self._clips.apology(fault, language), self._request.live
+        saying = self._say_apology(answer, language, clip)
+        if live is None:
+            await saying
+        elif not await live.unless_interrupted(saying):
+            answer = replace(answer, reply=self._voice.words.until(await live.playback.final_ms()))
         spoken = self._voice.duration_ms is not None
         self._trace.facts["apology"] = "none" if not spoken else "live" if clip is None else "clip"
         if isinstance(error, AsrError | VadError):
             await self._keep()
         return self._result("failed", answer, error)
+
+    async def _say_apology(self, answer: Answer, language: str, clip: Pcm16 | None) -> None:
+        if clip is not None:
+            await self._voice.replay(answer.reply, clip)
+        else:
+            await self._voice.say(answer.reply, language, answer.emotion)
+        await self._play_out()
+
+    async def _play_out(self) -> None:
+        """Of a turn that is spoken live: until the device has played it."""
+        if self._request.live is not None:
+            self._request.live.models_free()
+            await self._request.live.playback.played_out()
 
     async def _keep(self) -> None:
         """Keep the recording, where that is asked for. After the apology: nobody waits for a disk."""

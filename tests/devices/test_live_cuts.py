@@ -12,14 +12,18 @@ from server.commands.simulated_robot import SimulatedRobot
 from server.context.prompts import answer_text
 from server.devices.wire import (
     Action,
+    CloseCode,
+    DeviceError,
     Face,
     Sentence,
     ServerHello,
     SpeechStart,
+    SpeechStop,
     State,
     Transcript,
     TurnAnswer,
 )
+from server.errors import TtsError
 from tests.devices.conftest import LiveServer, eventually
 from tests.devices.live_robots import (
     LONG,
@@ -34,7 +38,7 @@ from tests.devices.live_robots import (
     scripted,
     tone,
 )
-from tests.fakes.engines import FakeAsr, FakeLlm, answer
+from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, answer
 
 pytestmark = pytest.mark.integration
 
@@ -109,9 +113,9 @@ async def test_a_turn_goes_on_after_a_cut_and_its_rest_is_heard(tmp_path: Path) 
         assert hello.session_id == session_id
         turn = await answered(desk)
         assert (turn["turn_id"], turn["reply"]) == (turn_id, LONG_REPLY)
-        # What was on its way when the line broke may be lost, no more than the lead.
-        assert 3000 - 140 <= desk.speaker.queued_ms <= 3060
-        assert len(desk.messages(SpeechStart)) == 1
+        # What was on its way when the line broke may be lost, no more than the lead. It is told to count anew.
+        assert 3000 - 140 <= before_ms + desk.speaker.queued_ms <= 3060
+        assert [m.turn_id for m in desk.messages(SpeechStart)] == [turn_id, turn_id]
 
 
 async def test_a_cut_before_the_first_sound_loses_nothing_of_the_voice(tmp_path: Path) -> None:
@@ -140,25 +144,46 @@ async def test_who_does_not_come_back_was_answered_all_the_same(tmp_path: Path) 
 
 
 async def test_who_comes_back_is_shown_what_it_missed(tmp_path: Path) -> None:
-    env = {"STACKCHAN_LIVE__RESUME_SECONDS": "2"}
-    async with live_server(tmp_path, env=env, llm=FakeLlm(scripts=[LONG])) as live, robot(live) as desk:
+    async with scripted(tmp_path) as live, robot(live) as desk:
         await desk.listen("auto")
         await ask(desk)
-        turn_id = await speaking_turn(desk)
         await desk.disconnect(rudely=True)
         since = len(desk.got)
         await desk.connect()
         # In the middle of the turn: the words, the face and the movement.
         await desk.wait_for(Face, since=since)
-        assert [type(m) for _, m in desk.got[since:]][:5] == [ServerHello, State, Transcript, Face, Action]
+        await desk.wait_for(SpeechStart, since=since)
+        shown = [ServerHello, State, Transcript, Face, Action, SpeechStart]
+        assert [type(m) for _, m in desk.got[since:]][:6] == shown
+        # And silenced like any other.
+        silence = Silence(desk)
+        await desk.abort()
+        assert await silence.seconds() < SILENT_SECONDS
+        turn = await answered(desk, since, outcome="interrupted")
+        assert 0 < len(turn["reply"]) < len(LONG_REPLY)
+        assert LONG_REPLY.startswith(turn["reply"])
+        sounds = [type(m) for _, m in desk.got[since:]]
+        assert (sounds.count(SpeechStart), sounds.count(SpeechStop), sounds.count(TurnAnswer)) == (1, 1, 1)
+
+
+async def test_who_comes_back_gets_the_answer_that_had_no_voice(tmp_path: Path) -> None:
+    env = {"STACKCHAN_LIVE__ANSWER_EARLY": "false"}
+    llm = FakeLlm(scripts=[[0.5, *answer()]])
+    async with (
+        live_server(tmp_path, env=env, llm=llm, tts=FakeTts(error=TtsError("hoarse"))) as live,
+        robot(live) as desk,
+    ):
+        await desk.listen("manual")
+        await desk.say(tone(0.6))
+        await desk.stop_listening()
+        await desk.wait_for(State, wanted=lambda state: state.value == "thinking")
         await desk.disconnect(rudely=True)
-        await eventually(lambda: live.app.state.service.runner.running == 0)
         device = live.app.state.live.devices._devices["desk"]
         await eventually(lambda: device.missed is not None)
         since = len(desk.got)
         await desk.connect()
         answer_of = await desk.wait_for(TurnAnswer, since=since)
-        assert answer_of.answer["turn_id"] == turn_id
+        assert answer_of.answer["reply"].endswith("行こうよ。")
         assert desk.messages(State, since=since)[0] == State("idle")
         await desk.disconnect()
         await eventually(lambda: not live.app.state.live.devices._devices)
@@ -180,7 +205,81 @@ async def test_who_comes_back_for_something_else_does_not_hear_the_rest(tmp_path
             turn = await answered(again)
             assert turn["turn_id"] > turn_id
             assert {m.turn_id for m in again.messages(SpeechStart)} == {turn["turn_id"]}
-        assert (await stored(live, turn_id))["outcome"] == "ok"
+        before = await stored(live, turn_id)
+        assert before["outcome"] == "interrupted"
+        assert 0 < len(before["reply"]) < len(LONG_REPLY)
+        assert LONG_REPLY.startswith(before["reply"])
+
+
+@pytest.mark.parametrize(("label", "rudely"), [(None, True), ("after-the-reboot", False)])
+async def test_who_begins_anew_while_it_thinks_is_answered_at_once(
+    tmp_path: Path, label: str | None, rudely: bool
+) -> None:
+    """A robot that has rebooted, a page that was loaded again."""
+    async with scripted(tmp_path, [60.0, *answer()], answer()) as live, robot(live, session_label="before") as desk:
+        await desk.listen("manual")
+        await desk.say(tone(0.6))
+        await desk.stop_listening()
+        await eventually(lambda: bool(live.engines.llm.requests))  # type: ignore[attr-defined]
+        if rudely:
+            await desk.disconnect(rudely=True)
+        async with robot(live, session_label=label) as again:
+            await again.listen("auto")
+            await ask(again)
+            turn = await answered(again)
+            assert again.messages(DeviceError) == []
+            assert turn["reply"].endswith("行こうよ。")
+            before = await stored(live, turn["turn_id"] - 1)
+            assert (before["status"], before["outcome"], before["reply"]) == ("done", "interrupted", "")
+            assert before["transcript"] == "こんにちは"
+        assert live.engines.llm.cancelled == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("moment", ["thinking", "speaking"])
+async def test_who_comes_back_too_late_gets_nothing_of_the_old_turn(tmp_path: Path, moment: str) -> None:
+    env = {"STACKCHAN_LIVE__RESUME_SECONDS": "0.3", "STACKCHAN_LIVE__ANSWER_EARLY": "false"}
+    first = LONG if moment == "speaking" else [60.0, *LONG]
+    async with live_server(tmp_path, env=env, llm=FakeLlm(scripts=[first, answer()])) as live, robot(live) as desk:
+        await desk.listen("manual")
+        await desk.say(tone(0.6))
+        await desk.stop_listening()
+        await desk.wait_for(State, wanted=lambda state: state.value == moment)
+        turn_id = 1 if moment == "thinking" else await speaking_turn(desk)
+        await desk.disconnect(rudely=True)
+        await asyncio.sleep(0.45)
+        since, before = len(desk.got), desk.hello
+        desk.first_sound_at = None
+        assert before is not None
+        assert (await desk.connect()).session_id == before.session_id
+        await desk.be_quiet(0.4)
+        assert [message for _, message in desk.got[since + 1 :]] == [State("idle")]
+        assert desk.first_sound_at is None
+        await desk.listen("auto")
+        await ask(desk)
+        turn = await answered(desk, since)
+        assert desk.messages(DeviceError) == []
+        assert {m.turn_id for m in desk.messages(SpeechStart, since=since)} == {turn["turn_id"]} != {turn_id}
+        old = await stored(live, turn["turn_id"] - 1)
+        assert old["outcome"] == {"speaking": "ok", "thinking": "interrupted"}[moment]
+
+
+async def test_a_server_that_stops_keeps_of_its_speech_what_was_played(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as live:
+        desk = robot(live)
+        await desk.connect()
+        await desk.listen("auto")
+        await ask(desk)
+        turn_id = await speaking_turn(desk)
+        await asyncio.sleep(0.5)
+    await eventually(lambda: desk.close_code is not None)
+    assert desk.close_code == CloseCode.GOING_AWAY
+    (told,) = desk.messages(TurnAnswer)
+    assert len(desk.messages(SpeechStop)) == 1
+    async with live_server(tmp_path) as live:
+        turn = await stored(live, turn_id)
+    assert (turn["outcome"], turn["reply"]) == ("interrupted", told.answer["reply"])
+    assert 20 < len(turn["reply"]) < 150
+    assert LONG_REPLY.startswith(turn["reply"])
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.3, 0.5, 0.6, 0.8, 1.2])

@@ -43,6 +43,8 @@ async def test_it_rings_on_the_device_until_somebody_touches_it(tmp_path: Path) 
         await eventually(lambda: desk.messages(State)[-1].value == "idle")
         assert [m.value for m in desk.messages(State)] == ["idle", "speaking", "idle"]
         (started,) = desk.messages(SpeechStart)
+        order = [message for _, message in desk.got if isinstance(message, State | SpeechStart | Sentence | SpeechStop)]
+        assert [*map(type, order)] == [State, State, SpeechStart, Sentence, SpeechStop, State]
         assert started.turn_id == rung.turn_id
         # As `FakeTts` speaks it, at 10 ms a character.
         assert sum(map(len, desk.sound)) / 16_000 == pytest.approx(len(rung.text) / 100, abs=0.1)

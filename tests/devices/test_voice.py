@@ -221,7 +221,8 @@ def test_for_a_device_that_is_away_the_rest_waits_and_then_goes_on() -> None:
     device, over = in_virtual_time(run())
     assert over == pytest.approx(60.36 + 0.6 + GRACE_SECONDS, abs=0.01)  # what it had been given is played
     assert len(device.frames()) == 20
-    assert device.kinds()[-1] == "SpeechStop"
+    rest = [type(message) for at, message in device.got if at > 59]
+    assert (rest[0], rest.count(SpeechStart), rest[-1], rest.count(SpeechStop)) == (SpeechStart, 1, SpeechStop, 1)
 
 
 def test_a_device_that_stays_away_ends_the_waiting() -> None:
@@ -235,6 +236,94 @@ def test_a_device_that_stays_away_ends_the_waiting() -> None:
         return device.now()
 
     assert with_device(play)[1] == pytest.approx(120.1, abs=0.2)
+
+
+@pytest.mark.parametrize("comes", ["before its voice", "in its voice"])
+@pytest.mark.parametrize("after", [121.0, 180.0, 239.0, 600.0])
+def test_whoever_comes_back_too_late_gets_nothing_of_the_old_turn(comes: str, after: float) -> None:
+    async def run() -> tuple[Device, int]:
+        device = Device()
+        sending = asyncio.ensure_future(device.voice.run(device.send))
+        if comes == "in its voice":
+            voice = device.voice.begin()
+            say(voice, 3.0)
+            await asyncio.sleep(0.3)
+        device.gone = True
+        device.voice.away(True)
+        await asyncio.sleep(60)
+        if comes == "before its voice":  # the model took long
+            voice = device.voice.begin()
+            say(voice, 3.0)
+        await voice.played_out()
+        assert device.now() == pytest.approx(120.3 if comes == "in its voice" else 120, abs=0.1)
+        await asyncio.sleep(after - 120)
+        sent = len(device.got)
+        device.gone = False
+        device.voice.away(False)
+        sending.cancel()
+        again = asyncio.ensure_future(device.voice.run(device.send))
+        voice.sound(7, sound(1.0))
+        await asyncio.sleep(5)
+        again.cancel()
+        await asyncio.gather(sending, again, return_exceptions=True)
+        return device, sent
+
+    device, sent = in_virtual_time(run())
+    assert device.got[sent:] == []
+
+
+def test_of_a_device_that_went_with_nothing_left_to_hear_nobody_waits() -> None:
+    async def play(device: Device) -> tuple[float, float]:
+        voice = device.voice.begin()
+        device.gone = True
+        device.voice.away(True)
+        await voice.played_out()
+        silent = device.now()
+        device.gone = False
+        device.voice.away(False)
+        voice = device.voice.begin()
+        say(voice, 0.3)
+        await asyncio.sleep(0.1)
+        device.gone = True
+        device.voice.away(True)
+        await voice.played_out()
+        return silent, device.now()
+
+    assert with_device(play)[1] == pytest.approx((0.0, 0.3), abs=0.001)
+
+
+def test_after_a_cut_played_and_mouth_levels_count_from_the_new_start() -> None:
+    async def run() -> tuple[Device, list[float]]:
+        device = Device(levels=True)
+        sending = asyncio.ensure_future(device.voice.run(device.send))
+        voice = device.voice.begin()
+        say(voice, 2.4)
+        await asyncio.sleep(0.3)
+        device.gone = True
+        await sending
+        device.voice.away(True)
+        before = len(device.frames()) * 60.0
+        await asyncio.sleep(1)
+        device.gone = False
+        device.voice.away(False)
+        sending = asyncio.ensure_future(device.voice.run(device.send))
+        await asyncio.sleep(0.6)
+        told = [before]
+        device.voice.acknowledge(7, 540)
+        told.append(voice.played_ms())
+        device.voice.hush()
+        device.voice.acknowledge(7, 480)
+        told.append(await voice.final_ms())
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        return device, told
+
+    device, (before, acknowledged, last_word) = in_virtual_time(run())
+    assert (acknowledged, last_word) == pytest.approx((before + 540, before + 480), abs=1)
+    place = max(place for place, (_, message) in enumerate(device.got) if isinstance(message, SpeechStart))
+    starts = [message.start_ms for _, message in device.got[place:] if isinstance(message, Levels)]
+    assert starts[0] < 130
+    assert starts == [starts[0] + 120 * n for n in range(len(starts))]
 
 
 def test_a_new_turn_silences_the_one_before() -> None:

@@ -18,7 +18,7 @@ SAYS = f"says {TEXT}"
 
 async def say(house: House, log: list[str], text: str = TEXT) -> asyncio.Task[None]:
     async def announce() -> None:
-        log.append(await house.conversation.announce(text, "ja"))
+        log.append(await house.conversation.announcing.announce(text, "ja"))
 
     task = asyncio.create_task(announce())
     await asyncio.sleep(0)
@@ -174,7 +174,7 @@ def test_two_are_said_one_after_another() -> None:
 def test_a_voice_that_fails_leaves_nothing_behind() -> None:
     async def script(house: House) -> None:
         with pytest.raises(TtsError):
-            await house.conversation.announce(TEXT, "ja")
+            await house.conversation.announcing.announce(TEXT, "ja")
         await house.conversation.listen("auto")
         house.engines.tts.error = None  # type: ignore[attr-defined]
         await house.speak(1.0)
@@ -187,7 +187,7 @@ def test_a_voice_that_fails_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize(("after", "attended"), [(3.0, True), (12.0, False)])
 def test_attention_is_waited_for(after: float, attended: bool) -> None:
     async def script(house: House) -> None:
-        waiting = asyncio.create_task(house.conversation.attended(10.0))
+        waiting = asyncio.create_task(house.conversation.announcing.attended(10.0))
         await asyncio.sleep(after)
         house.conversation.interrupt("touch")
         assert await waiting is attended

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from server.engines.base import LlmText
-from server.errors import AsrError
+from server.errors import AsrError, LlmError
 from server.events import SpeechProduced, TurnEvent
 from server.persona import default_persona_path, load_persona
+from server.pipeline.apology import APOLOGIES
 from server.pipeline.clips import VoiceClips
 from server.pipeline.filler import THAT_WAS_LONG
 from server.pipeline.live import LiveTurn
@@ -103,6 +104,19 @@ def test_ears_that_failed_early_apologize_and_words_nobody_said_end_the_turn() -
     assert failed.spoken
     silent, _ = play_live(early=nothing)
     assert (silent.result.outcome, silent.journal.heard_words) == ("no_speech", [])
+
+
+@pytest.mark.parametrize("after", [None, 0.1])
+def test_an_apology_is_part_of_its_turn_until_it_is_played_or_somebody_ends_it(after: float | None) -> None:
+    played, device = play_live(after, llm=FakeLlm(scripts=[[LlmError("x", code="llm_unauthorized")]]))
+    whole = APOLOGIES["out_of_order"]["ja"]
+    assert (played.result.outcome, played.result.error and played.result.error.code) == ("failed", "llm_unauthorized")
+    assert played.seconds == pytest.approx(device.sent_ms / 1000 if after is None else after, abs=0.05)
+    if after is None:
+        assert played.result.reply == whole
+    else:
+        assert whole.startswith(played.result.reply)
+        assert len(played.result.reply) == pytest.approx(10, abs=2)
 
 
 @pytest.mark.parametrize("after", [0.0, 0.03, 0.05, 0.1, 0.13, 0.15])
