@@ -313,7 +313,7 @@ class LiveDevices:
             if known.may_resume(hello):
                 return self._enter(known, connection)
             # Its place is given back before the new one asks for it.
-            del self._devices[hello.device_id]
+            self._devices.pop(hello.device_id, None)
             await known.end("replaced")
         device = make()
         await device.begin()
