@@ -42,6 +42,7 @@ _EXCHANGES_LIMIT = 60
 """Of one session in one go; the rest follows in the next."""
 _MEMORY_ID = re.compile(MEMORY_ID)
 _MOST_RECALLED = 8
+_DEVICE_TOOLS = frozenset(("set_timer", "cancel_timer", "list_timers", "set_volume", "mute_microphone"))
 UTTERANCE_CHARACTERS = 2_000
 """So much of an utterance is looked at for memories: some minutes of speech. What is longer was pasted, and takes the
 rules a time that grows with its square."""
@@ -209,7 +210,9 @@ def _shown(exchange: OpenExchange) -> SpokenExchange:
     own = robot is not None and not robot.tool_calls and exchange.outcome != "failed"
     said = exchange.user.text[:UTTERANCE_CHARACTERS]
     words = robot.text if robot is not None and own else None
-    return SpokenExchange(said, words, _day(exchange), exchange.user.speaker_id)
+    called = robot.tool_calls if robot is not None and isinstance(robot.tool_calls, list) else ()
+    ordered = any(isinstance(call, dict) and call.get("name") in _DEVICE_TOOLS for call in called)
+    return SpokenExchange(said, words, _day(exchange), exchange.user.speaker_id, ordered)
 
 
 def _checked_apart(

@@ -44,6 +44,8 @@ class SpokenExchange:
     """The local day it was said on."""
     speaker: str | None = None
     """Who said it, where that is known."""
+    ordered: bool = False
+    """A device or timer of the robot was used for it."""
 
 
 @dataclass(frozen=True, slots=True)

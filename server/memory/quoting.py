@@ -28,7 +28,7 @@ from server.memory.prompts import Draft, SpokenExchange
 from server.memory.questions import asks, only_asks, sentences, without_its_question
 from server.memory.restating import PutRight, puts_right, restated, swapped, without_opening
 from server.memory.said_days import lasting
-from server.memory.telling import DECISION, PREFERENCE, orders, tells, without_request, written_in
+from server.memory.telling import DECISION, PREFERENCE, orders, tells, was_order, without_request, written_in
 from server.memory.whose import in_first_person, is_own, of_another
 from server.storage.recall_tables import MemoryType
 from server.storage.words import plain
@@ -79,6 +79,8 @@ def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, 
     """What an exchange adds to the pieces: one more, more to an earlier one, or nothing."""
     one = exchanges[place]
     language = _language(one.user, language)
+    if one.ordered and was_order(one.user):
+        return
     if is_filler([one.user]) or _only_denies(one) or is_unasserted_value(one.user):
         return
     corrects = is_correction(one.user) and not is_supposed(one.user)

@@ -16,6 +16,8 @@ from server.memory.english_words import VERBS
 from server.memory.forget_words import asks_to_forget, parted
 from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
+from server.memory.orders import is_order
+from server.memory.plain_facts import is_plain_fact
 from server.memory.questions import asks, asks_to_remember, sentences
 from server.memory.wishes import only_leads_up
 from server.storage.words import plain
@@ -26,7 +28,7 @@ _COMMAND = re.compile(
     r"(?:(?:向い|うなずい|頷い|笑っ|歌っ|止め|とめ|下げ|上げ|つけ|消し|教え|言っ|聞かせ|踊っ|鳴らし|数え|起き|黙っ|見|話し"
     r"|待っ|来|手伝っ|お願いし)(?:て|で)(?:よ|ね|くれ|ください|ちょうだい|ほしい|くれない)?|しよう(?:か|よ|ぜ)?|やろう(?:よ|か)?"
     r"|してね|しなさい|やめて|といて|おねがい|お願い|てもいい|ていい|るなよ)[。!！]?$"
-    r"|^(?:please\s+|now\s+|okay\s+|and\s+)*(?:tell|turn|look|nod|sing|stop|show|play|let's|please|go|come|dance|wait|repeat"
+    r"|^(?:(?:please|now|okay|ok|and|hey|hi|stack[\s-]?chan|robot),?\s+)*(?:tell|turn|look|nod|sing|stop|show|play|let's|please|go|come|dance|wait|repeat"
     r"|give me|set|read|say|shake|move|smile|laugh|listen|try|don't tell|be quiet|hurry|keep)\b",
     re.IGNORECASE,
 )
@@ -56,6 +58,15 @@ _ABLE = re.compile(
     r"(?:る|ない|ます|ません)?(?:んだ|の|です|だ)?[よね]*[。]?$"
 )
 """What somebody can or cannot do: no name is in 私は何でも食べられる."""
+_IS_ONE = re.compile(
+    r"(?:[左右両]利き|(?:[一-龯]{1,4}|[ァ-ヺー]{2,})(?:師|病|症|員|派|持ち|アレルギー)|アレルギー|ベジタリアン|[ビヴ]ィ?ーガン|菜食主義|下戸"
+    r"|妊娠中|独身|既婚|近視|遠視|色弱|喘息|ぜんそく)(?:者|なん|なの|で)?(?:だ|です|なん|なの)*(?:よ|ね)*[。!]*$"
+)
+"""What somebody is, without who: 左利きなんだ."""
+_STATES = re.compile(
+    r"(?:た|だ|です|ます|なの|んだ)(?:よ|ね|けど|から)*[。!]*$|から、|ので、|けど、|\b(?:i|i'm|i've|i'll|we|we're|my|our)\b|\b(?:is|was|has)\b"
+)
+_FOR_AN_ORDER = re.compile(r"(.{4,}?)(?:から|ので|(?<=だ)し|けど)、")
 _TELLING_ENGLISH = re.compile(
     r"\b(?:i|i'm|i've|i'll|i'd|my|we|we're|we've|our|he|he's|she|she's|his|her|they|their|there's|the|a)\b",
     re.IGNORECASE,
@@ -97,9 +108,19 @@ def without_request(text: str) -> str:
 
 def orders(text: str) -> bool:
     """Whether the robot is told to do something, to forget too, or a game is begun."""
-    if _COMMAND.search(_plain(text)):
+    if _COMMAND.search(_plain(text)) or (is_order(_plain(text)) and not asks_to_remember(text)):
         return True
     return bool(text.strip()) and all(map(asks_to_forget, sentences(text))) and not parted(text)[1]
+
+
+def was_order(text: str) -> bool:
+    """Whether words for which a device or timer was used were no more than the order: 七時にアラーム.
+
+    A model that used it for no reason takes no statement with it.
+    """
+    words = _plain(text)
+    one = len(list(sentences(text))) == 1
+    return one and not asks_to_remember(text) and not _STATES.search(words)
 
 
 def exact(text: str, on: dt.date) -> bool:
@@ -121,9 +142,15 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
     is_exact = exact(plain, on)
     if is_correction(plain):
         return True
+    if is_order(plain):
+        # What is said for it may tell: 明日は出張だから、六時に起こして.
+        said_for_it = _FOR_AN_ORDER.match(text.strip())
+        return said_for_it is not None and _sentence_tells(said_for_it[1], on, language)
     if language == "en":
         if _COMMAND.search(plain):
             return False
+        if is_plain_fact(plain):
+            return True
         content = [word for word in re.findall(r"[a-z0-9][a-z0-9'-]*", plain) if word not in _EMPTY_ENGLISH]
         # Anna is 12; school starts at eight.
         told = _TELLING_ENGLISH.search(plain) or is_said_of(text.strip())
@@ -133,7 +160,7 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
         return len(plain.split()) >= 4 or len(plain) >= _LONG_ENOUGH
     if _COMMAND.search(plain) and (len(plain) < _LONG_ENOUGH and not is_exact):
         return False
-    if PREFERENCE.search(plain) or DECISION.search(plain) or _ABLE.search(plain):
+    if PREFERENCE.search(plain) or DECISION.search(plain) or _ABLE.search(plain) or _IS_ONE.search(plain):
         return True
     found = nouns(plain, on)
     # A word alone is an answer or a move in a game.
