@@ -19,7 +19,7 @@ from server.audio.codec import decode_upload
 from server.commands.client import find_target
 from server.commands.failures import ExitCode, NoServerError, UsageFailure
 from server.commands.simulated_talk import RobotFigures, TalkPlan, percentile, summary, talk_together, without_silence
-from server.commands.spoken_input import MAX_FILE_BYTES
+from server.commands.spoken_input import recording
 from server.commands.terminal import Terminal
 from server.config import load_settings
 from server.devices.wire import AudioFormat
@@ -91,11 +91,8 @@ def _explain(failures: Mapping[str, int], url: str) -> None:
 def read_sound(path: Path) -> Samples:
     """A recording as float32 mono at 16 kHz without silence at its ends. Raises `UsageFailure`."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageFailure(f"{path}: this is too large for something that somebody says.")
-        sound = decode_upload(path.read_bytes(), None, max_seconds=_LONGEST_SECONDS)
-    except OSError as error:
-        raise UsageFailure(f"{path}: cannot be read ({error.strerror}).") from error
+        file = recording(path)
+        sound = decode_upload(file.read(), file.content_type, max_seconds=_LONGEST_SECONDS)
     except AudioError as error:
         raise UsageFailure(f"{path}: {error.message}", hint=error.hint) from error
     return without_silence(sound)

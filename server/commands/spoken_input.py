@@ -77,20 +77,21 @@ def decide_input(
     if as_file:
         if len(words) > 1:
             raise UsageFailure("--file takes one recording.", hint="Put the name in quotes if it has spaces.")
-        return _file(Path(os.path.expanduser(words[0])))
+        return recording(Path(os.path.expanduser(words[0])))
     text = " ".join(words).strip()
     if not as_text and len(words) == 1:
         name = os.path.expanduser(words[0])
         looks_like_audio = Path(name).suffix.lower() in (*_TYPE_BY_SUFFIX, *_OTHER_AUDIO)
         # A mistyped file name must not be spoken to the robot; a sentence that ends like one may.
         if looks_like_audio and (os.path.exists(name) or not any(map(str.isspace, name))):
-            return _file(Path(name))
+            return recording(Path(name))
     if not text:
         raise UsageFailure("There is nothing to say.", hint='For example: stackchan talk "こんにちは"')
     return TextInput(text)
 
 
-def _file(path: Path) -> FileInput:
+def recording(path: Path) -> FileInput:
+    """The recording at `path`. Raises `UsageFailure` for everything else, having read no more than its beginning."""
     if path.exists() and not path.is_file():
         raise UsageFailure(f"{path} is not a recording but a device, a pipe or a folder.")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -95,9 +96,15 @@ def test_without_a_server(tmp_path: Path, wav: Path) -> None:
 
 def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
     (tmp_path / "text.wav").write_text("これは音ではない")
-    for name in ("text.wav", "nothing.wav"):
-        with pytest.raises(UsageFailure, match=name):
-            read_sound(tmp_path / name)
+    (tmp_path / "text").write_text("root:x:0")
+    (tmp_path / "empty.wav").touch()
+    (tmp_path / "folder").mkdir()
+    here = [str(tmp_path / name) for name in ("text.wav", "text", "empty.wav", "nothing.wav", "folder")]
+    for name in (*here, "/dev/null", "/dev/zero"):
+        with pytest.raises(UsageFailure, match=name) as refused:
+            read_sound(Path(name))
+        # Nobody here uploads anything, or says a type.
+        assert not re.search(r"None|upload|body|pcm;", f"{refused.value.message} {refused.value.next_step}")
 
 
 def test_silence_at_the_ends_is_not_spoken() -> None:
