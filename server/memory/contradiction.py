@@ -36,19 +36,13 @@ class KeepRecipe:
     """So alike that another number, day or a negation contradicts, if names and other words are the same too."""
     corrected: float
     """Enough when the words themselves say that they correct."""
-    same_thing: float = 0.0275
-    """So much nearer a question is to a memory for the thing that it names, than of something unnamed (それ, it), where
-    the memory calls the same thing by another word."""
     candidates: int = 8
 
 
 NARROW_COSINES = KeepRecipe("narrow-cosines-1", duplicate=0.94, same_matter=0.88, corrected=0.82)
 """For models whose cosines all lie near each other, as those of E5: they keep out only what is of another kind, the
-words decide. Chosen: ten Japanese pairs that share a name lay at 0.90 to 0.99, whether they contradict or not.
-`same_thing`: of tests/data/same_thing.json, by whose development half it was chosen, 10 of 20 that are one thing by
-another word are known, and none of 24 other things (the mouse for the computer) is taken for it; held out 2 of 8, and
-none of 8. What is not known stands beside what it would have corrected."""
-WIDE_COSINES = KeepRecipe("wide-cosines-1", duplicate=0.92, same_matter=0.7, corrected=0.5, same_thing=0.1)
+words decide. Chosen: ten Japanese pairs that share a name lay at 0.90 to 0.99, whether they contradict or not."""
+WIDE_COSINES = KeepRecipe("wide-cosines-1", duplicate=0.92, same_matter=0.7, corrected=0.5)
 """For models that spread, as Qwen3-Embedding. `duplicate` is given, the others are chosen, not yet measured."""
 
 
@@ -73,8 +67,6 @@ class Proposal:
     """Its words, where they give a value or a name and nothing else: a memory that has another is told anew with it."""
     asked: str = ""
     """What the user had asked when memories were recalled: one that is not about that is not put right."""
-    alike: frozenset[str] = frozenset()
-    """Memories that are about what was asked by another word, as far as their vectors tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +181,7 @@ def _about_it(proposal: Proposal, memory: Memory) -> bool:
     if not past_times(_said(proposal), day_of(proposal.memory)) <= _past(memory):
         return False
     if proposal.asked and memory.memory_id in (*proposal.recalled, *proposal.told):
-        alike = memory.memory_id in proposal.alike
-        return asks_about(proposal.asked, text, alike=alike) and same_people(proposal.memory.summary, text)
+        return asks_about(proposal.asked, text) and same_people(proposal.memory.summary, text)
     return same_people(proposal.memory.summary, text)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
@@ -28,7 +28,6 @@ from server.memory.dates import named_days
 from server.memory.index.base import IndexFilter, MemoryIndex
 from server.memory.indexer import document_text, memory_text
 from server.memory.restating import PutRight, restated, with_words
-from server.memory.whose import by_another_name, things_asked, without_thing
 from server.storage import memories, memory_lookup
 from server.storage.database import Databases
 from server.storage.memory_records import Memory, MemoryFilter, NewMemory
@@ -88,7 +87,6 @@ class Neighbours:
         if missing:
             made = await self._embedding.embed_documents([memory_text(memory) for memory in missing])
             known |= {memory.memory_id: one for memory, one in zip(missing, made, strict=True)}
-        proposal = replace(proposal, alike=await self._of_one_thing(proposal, candidates, known))
         scored = [(memory, float(vector @ known[memory.memory_id])) for memory in candidates]
         decision = decide(proposal, scored, self._recipe)
         replaced = next((one for one in candidates if one.memory_id in decision.supersedes), None)
@@ -99,23 +97,6 @@ class Neighbours:
         elif replaced and corrects:
             memory = _about_the_same(memory, replaced)
         return Judged(memory, decision, tuple(candidates))
-
-    async def _of_one_thing(
-        self, proposal: Proposal, candidates: Sequence[Memory], known: Mapping[str, Samples]
-    ) -> frozenset[str]:
-        """The memories that tell of what was asked when they came up, and call it by another word."""
-        asked, spoken_of = proposal.asked, {*proposal.recalled, *proposal.told}
-        unsure = [one for one in candidates if one.memory_id in spoken_of and by_another_name(asked, memory_text(one))]
-        if not unsure:
-            return frozenset()
-        unnamed = [without_thing(asked, thing) for thing in things_asked(asked)]
-        named, *others = await self._embedding.embed_queries([asked, *unnamed])
-        least = self._recipe.same_thing
-        return frozenset(
-            one.memory_id
-            for one in unsure
-            if any(float((named - other) @ known[one.memory_id]) >= least for other in others)
-        )
 
     async def _candidates(self, proposal: Proposal, vector: Samples) -> list[Memory]:
         """Active memories that may be about the same, of the same people: by names, by recall, else the nearest."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from server.memory.content import content_words
 from server.memory.nouns import nouns
+from server.memory.thing_names import names_of
 from server.storage.words import fold, plain, straight
 
 _ANY_DAY = dt.date(2000, 1, 3)
@@ -37,7 +38,19 @@ _SUBJECT = re.compile(
 )
 _ASKED = re.compile(r"(?<=[一-龯々ァ-ヺー])(?=いくら|いつ|いくつ|どこ|何[一-龯])")
 """マウスいくら: where は was left out."""
-_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_SHORT_TOPIC = re.compile(r"(?:^|(?<=[、。のなたいの\s]))(?P<what>(?:[一-龯]+[きしちりみびにい])?[一-龯])(?=は|って)")
+"""塾, 飲み会: one kanji, or one behind a verb, which is a thing only where something is asked of it."""
+_THAT = re.compile(
+    r"\b(?:that|this|those|these)\s+(?P<what>[a-z]{3,})(?=\s+(?:i|we|he|she|they|again)\b|[?.,]|$)", re.IGNORECASE
+)
+_NO_THING = frozenset("前今次後時日何誰私僕俺君彼人物方名夜朝昼晩年月週")
+_HEADS = 2
+"""Kanji; a longer word at the end of another is what that is."""
+_NO_HEAD = frozenset(
+    ["appointment", "price", "time", "date", "day", "name", "number", "colour", "color", "place", "cost", "size", "age"]
+)
+_HAS = re.compile(r"(?P<owner>[^\s、。,のはがをに]+)(?:の(?=[一-龯々ァ-ヺーa-z])|'s\s+(?=[a-z]))")
+_OF = re.compile(r"\bof (?:the |my |our |a |an )?(?P<owner>[a-z][\w-]*)")
 _PERSONAL = re.compile(
     r"身長|体重|血液型|誕生日|年齢|[歳才]|番号|住所|給料|趣味|好み|アレルギー|血圧|視力|体温|熱|靴|名前|苗字|名字|持病|薬|今日|昨日|明日"
     r"|\b(?:height|weight|age|birthday|blood type|allerg\w*|passport|phone number|salary|hobby|shoe size)\b",
@@ -81,17 +94,19 @@ def apart(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     return bool(mine and theirs) and not {*mine} & {*theirs}
 
 
-def asks_about(question: str, statement: str, *, alike: bool = False) -> bool:
+def asks_about(question: str, statement: str) -> bool:
     """Whether what `question` names is what `statement` is about; also when it names nothing.
 
-    A thing has many names (パソコン, デスクトップ): `alike`: the two are of one thing, as far as their meaning tells.
-    What is somebody's is not asked for by another word.
+    A thing has many names (パソコン, デスクトップ): those of `thing_names.py` are one. Where it names what a thing is of,
+    that must be told of too: the cat's weight is not the dog's.
     """
     told = fold(statement)
     if any(one not in told for one in persons(question)):
         return False
-    asked = things_asked(question)
-    if asked and not any(_shared(fold(one), told) for one in asked) and (persons(statement) or not alike):
+    asked = [fold(one) for one in things_asked(question)]
+    if asked and not any(_shared(one, told) for one in asked):
+        return False
+    if any(not _shared(one, told) for one in _owners(question, asked)):
         return False
     if (asked or in_first_person(question)) and not persons(question):
         for owned in _OWNER.finditer(told):
@@ -101,19 +116,22 @@ def asks_about(question: str, statement: str, *, alike: bool = False) -> bool:
     return True
 
 
+def _owners(question: str, asked: Sequence[str]) -> list[str]:
+    """The things of which another thing is asked for: 猫 of 猫の体重, cat of the cat's weight."""
+    words = fold(question)
+    found = {match["owner"] for pattern in (_HAS, _OF) for match in pattern.finditer(words)}
+    named = {word for one in asked for word in re.split(r"[\s']", one)}
+    return [one for one in named if any(owner == one or owner.endswith(f"の{one}") for owner in found)]
+
+
 def things_asked(question: str) -> tuple[str, ...]:
     """What a question names, as it stands there."""
-    return tuple(one for one in nouns(_ASKED.sub("は", question), _ANY_DAY) if not one.startswith("何"))
-
-
-def by_another_name(question: str, statement: str) -> bool:
-    """Whether they share no name, and may be of one thing all the same: only their meaning can tell."""
-    return not asks_about(question, statement) and asks_about(question, statement, alike=True)
-
-
-def without_thing(question: str, thing: str) -> str:
-    """The same question of something that is not named."""
-    return _ASKED.sub("は", straight(question)).replace(thing, "それ" if _JAPANESE.search(question) else "it")
+    found = [one for one in nouns(_ASKED.sub("は", question), _ANY_DAY) if not one.startswith("何")]
+    short = [match["what"] for match in _SHORT_TOPIC.finditer(_ASKED.sub("は", question))]
+    short += [
+        match["what"] for match in _THAT.finditer(question) if match["what"] not in ("one", "thing", "time", "day")
+    ]
+    return tuple(found + [one for one in short if one not in found and one not in _NO_THING])
 
 
 def same_people(one: str, other: str) -> bool:
@@ -130,6 +148,23 @@ def persons(text: str, names: re.Pattern[str] = _NAME) -> set[str]:
 
 
 def _shared(name: str, text: str) -> bool:
-    """Whether a name, or any longer word of it, is in a text."""
-    words = [one for one in re.split(r"[\s'・の]+", name) if len(one) > 1] or [name]
-    return name in text or any(one in text for one in words)
+    """Whether a thing, by its name, the head of that, or another word for it, is in a text (both folded)."""
+    words = [one for one in re.split(r"[\s・の]+", name.removesuffix("'s")) if one] or [name]
+    while len(words) > 1 and words[-1] in _NO_HEAD:
+        words.pop()
+    return any(_stands_in(word, text) for thing in (name, words[-1]) for word in names_of(thing))
+
+
+def _stands_in(word: str, text: str) -> bool:
+    """Whether it is there as a word, or as the head of a longer one: 自転車 is in 電動自転車, 車 in neither."""
+    if word.isascii():
+        return re.search(rf"(?<![\w-]){re.escape(word)}(?:s|es|'s)?(?![\w-])", text) is not None
+    script = "ァ-ヺー" if re.search(r"[ァ-ヺー]$", word) else "一-龯々"
+    if script == "ァ-ヺー":
+        before = f"(?<![{script}])"
+    elif len(word) > _HEADS:
+        before = ""
+    else:
+        # 会 is none of 飲み会, but 車 is 赤い車.
+        before = "(?<![一-龯々ァ-ヺー])(?<![一-龯々][きしちにひみりえけげせてねべめれ])"
+    return re.search(f"{before}{re.escape(word)}(?![{script}])", text) is not None

@@ -49,7 +49,7 @@ PERSONA = "tester"
 MONDAY = dt.datetime(2026, 11, 30, 3, 0, tzinfo=dt.UTC)
 DIMENSIONS = 256
 SEGMENTING = SegmentRecipe("test", drop=0.2, never_above=0.6)
-KEEPING = KeepRecipe("test", duplicate=0.85, same_matter=0.4, corrected=0.25, same_thing=0.5)
+KEEPING = KeepRecipe("test", duplicate=0.85, same_matter=0.4, corrected=0.25)
 Summaries = Callable[[list[str], LlmRequest], Sequence[Mapping[str, Any]]]
 """What the summarizer writes for the user's lines of a transcript."""
 
