@@ -97,8 +97,8 @@ def apart(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 def asks_about(question: str, statement: str) -> bool:
     """Whether what `question` names is what `statement` is about; also when it names nothing.
 
-    A thing has many names (パソコン, デスクトップ): those of `thing_names.py` are one. Where it names what a thing is of,
-    that must be told of too: the cat's weight is not the dog's.
+    A thing has many names (パソコン, デスクトップ): those in `thing_names.py` are one. Where it names what a thing is
+    of, that must be told of too: the cat's weight is not the dog's.
     """
     told = fold(statement)
     if any(one not in told for one in persons(question)):
