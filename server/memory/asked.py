@@ -20,18 +20,17 @@ from server.engines.base import EmbeddingEngine
 from server.errors import EmbeddingError, NotFoundError
 from server.events import Samples
 from server.memory.asking import Asker
-from server.memory.besides import told_besides, told_with_request
+from server.memory.besides import nothing_of, told_besides, told_with_request
 from server.memory.check import is_filler
-from server.memory.contradiction import Proposal, names
 from server.memory.forget_tool import ForgetMemory, Talk
-from server.memory.forget_words import asks_to_forget
+from server.memory.forget_words import asks_to_forget, parted
 from server.memory.keeper import Forgotten, Keeper
 from server.memory.nearness import Nearness
 from server.memory.question_words import telling_words
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.recent_talk import recent_turns
-from server.memory.telling import tells
+from server.memory.telling import tells, written_in
 from server.memory.to_the_point import to_the_point
 from server.memory.tool_results import DEFAULT_LIMITS, SMALL_MODEL_LIMITS
 from server.memory.tools import (
@@ -233,7 +232,8 @@ class AskedMemory:
         if self._embedding is None:
             return 0.0
         at = asker.asked_at.astimezone(asker.zone).replace(minute=0)
-        hour = _CLOCK_EN.format(at) if asker.words.isascii() else _CLOCK_JA.format(at, "月火水木金土日"[at.weekday()])
+        japanese = written_in(asker.words) == "ja"
+        hour = _CLOCK_JA.format(at, "月火水木金土日"[at.weekday()]) if japanese else _CLOCK_EN.format(at)
         if self._clock[0] != hour:
             self._clock = hour, (await self._embedding.embed_documents([hour]))[0]
         return float(np.dot((await self._embedding.embed_queries([asker.words]))[0], self._clock[1]))
@@ -270,7 +270,7 @@ class AskedMemory:
     async def _keep_what_else_was_told(self, asker: Asker, turn_ids: Sequence[int], going: Sequence[Memory]) -> None:
         """As memories of their own, before the words go: in the request itself, and in exchanges that are in none.
 
-        Nothing that has a name in common with what is `going`.
+        Nothing at all when anything of it has a name, thing or number of what goes.
         """
         requests = {asker.turn_id}
         async with self._databases.world(write=False) as db:
@@ -279,15 +279,19 @@ class AskedMemory:
                 last = await turns.recent_source_turns(db, asker.session_id, 3)
                 requests |= {one.turn_id for one in last if one.turn_id < asker.turn_id}
             said = await memory_browse.words_of_turns(db, [*turn_ids, *requests])
-        proposals: list[Proposal] = []
-        for one in said:
-            if one.role == "user" and one.turn_id in requests:
-                proposals += told_with_request(asker.persona, one)
-            elif one.role == "user":
-                proposals += told_besides(asker.persona, one, asker.words)
-        named = set[str]().union(*map(names, going))
-        if left := [one for one in proposals if not names(one.memory) & named]:
-            await self._keeper.keep_besides(left)
+        user = [one for one in said if one.role == "user"]
+        asking = [one for one in user if one.turn_id in requests]
+        told = [one for one in user if one.turn_id not in requests]
+        texts = [f"{one.topic}\n{one.summary}\n{' '.join(one.entities)}" for one in going]
+        words = "\n".join(parted(one.text)[0] for one in asking)
+        with_request = [proposal for one in asking for proposal in told_with_request(asker.persona, one)]
+        if not nothing_of(with_request, [*texts, *(one.text for one in told)], words):
+            with_request = []
+        besides = [proposal for one in told for proposal in told_besides(asker.persona, one, asker.words)]
+        if not nothing_of(besides, texts, ""):
+            besides = []
+        if with_request or besides:
+            await self._keeper.keep_besides([*with_request, *besides])
 
     async def forget_turn(self, turn_id: int) -> None:
         """Blank a turn that has ended and in which something was forgotten: its words name what that was."""

@@ -8,16 +8,21 @@ what can be remembered: 電気を消して is for the lamp. What is told in one 
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 
+from server.memory.content import content_words
 from server.memory.english_words import VERBS
 from server.storage.words import hiragana, plain, straight
 
+_ANY_DAY = dt.date(2000, 1, 3)
 _END = r"(?:[。．.!?…~〜ー]|[よねなさ]*[。．.!?…~〜ー]*(?:\s|$))"
 _PLEASE = (
-    r"(?:く(?:れ|ださ)|下さ|ほしい|欲しい|もら(?:え|いた|おう|って(?:も)?(?:いい|大丈夫))|いただ|頂|ちょうだい|ちょーだい|いい(?:よ|から|です|[。.!?]|$)|ね|よ|な$"
+    r"(?:く(?:れ(?!る?な(?:よ|[。.!]|$)|な(?:くて|かった)|た(?!ら))|ださ)|下さ|ほしい|欲しい|もら(?:え|いた(?!くな)|おう|って(?:も)?(?:いい|大丈夫))|いただ|頂|ちょうだい|ちょーだい|いい(?:よ|から|です|[。.!?]|$)|な$"
+    # 忘れてよかった, 忘れてよく寝た tell.
+    r"|[ねよ]+(?=[。．.!?…~〜ー、\s]|$|お願い|おねがい|頼|もう|さっき|その|この|あの|それ|今|いま|絶対|本当)"
     r"|(?:も(?:いい|よい|良い|ええ)|も?(?:大丈夫|だいじょうぶ|かまわない|構わない|結構))(?!よう|わけ|の(?:か|は|に)|かな|かも)"
-    r"|、\s*(?:お願い|おねがい|頼|ね|もう|さっき|その|この|あの|それ|今|いま|昨日|前の)|\s*お願い|お願い"
+    r"|、\s*(?:お願い|おねがい|頼|ね|もう|さっき|その|この|あの|それ|今|いま|昨日|前の|新しい|しばらく)|\s*お願い|お願い"
 )
 _REQUEST = f"{_PLEASE}|{_END})"
 # Leaving something behind, and lapses: 置き忘れ, 言い忘れ, 度忘れ, 物忘れ.
@@ -74,6 +79,28 @@ _QUOTED_JAPANESE = re.compile(
     r"(?:^|(?<=[、。.!?]))(?!(?:さっき|もう|前に|今)?(?:私|僕|俺|わたし|ぼく|おれ|あたし))[^、。.!?]{1,12}?(?:が|は|に|から|も|って)[^、。.!?]{0,8}?"
     r"(?:言(?:う|った|ってた|っていた|うには|われた|われて|いました|ってました|って)|いわく|怒って|頼まれて?|伝言|聞いた)"
     r"(?:けど|んだけど|のが|よ|の|ね)?[、。.:「『\"]+\s*[^。.!?」』]*[」』]?"
+)
+_ASKING_FORM = (
+    r"(?:忘|わす)れて(?:しまって|おいて)?(?:ください|下さい|くれ|ほしい|欲しい|も?いい|も?大丈夫)?(?:です)?[よねな]*"
+)
+_QUOTED_AFTER = re.compile(
+    # …というのが彼女の最後の言葉, …って妻に言われた; not さっき…って言ったよね.
+    rf"[^。.!?]*{_ASKING_FORM}[。!]?[」』]?[、,]?\s*(?:って|なんて|とか|という|との|と(?=[^、。!?]{{0,10}}(?:言|いう|いっ|歌|書|頼|伝|叫|思)))"
+    r"(?!(?:さっき|もう|何度も|前に)?(?:言っ(?:た|て)(?:る|の|ん|で|じゃ|よ|ね|はず|$)|頼んだ|お願い|ば))[^。.!?]*"
+)
+_MEMORABLE = r"(?:こと|話|件|やつ|名前|番号|住所|誕生日|情報|記[憶録]|データ|メモ|内容|思い出|約束|パスワード|暗証\S{0,3}|それ|これ|あれ)"
+_MISHAP = re.compile(
+    # What one left behind or did not think of, as one tells of it: 宿題を忘れてね, 財布を家に忘れてよ、困った.
+    r"[^、。.!?]*を[^はを、。.!?]{0,12}(?:忘|わす)れて[ねよなさ]+、(?!お願い)[^、。.!?]*(?:た|ない|だ|てる|ている)(?:よ|ね|んだ|の|わ|さ)*(?=[。.!?]|$)"
+    r"|[^、。.!?]*(?:を(?!全部|もう)|[るつうくぐすぬぶむ]のを?)[^はを、。.!?]{0,12}(?:忘|わす)れて[ねよなさ]+(?=[。.!?、\s]|$)(?![、\s]*お願い)"
+    r"|[^、。.!?]*(?:忘|わす)れてね?さ(?=[。.!?、\s]|$)"
+    r"|[^、。.!?]*(?:うっかり|つい|(?<!もう)すっかり)(?:忘|わす)れて[ねよなさ]+"
+)
+_IS_MEMORABLE = re.compile(rf"{_MEMORABLE}を[^、]*[よねな]$")
+"""彼の名前を忘れてね by itself asks; with what came of it, it tells."""
+_TAKEN_BACK = re.compile(
+    r"[?.!…,]\s*(?:no|nope|no way|please don't|don't|just kidding|(?:just |only )?(?:kidding|joking)|not really|wait,? no)\W*$"
+    r"|[、。!?…\s](?:いや|いいえ|ううん|やっぱり?(?:いい|なし|やめ)|やっぱ(?:いい|なし|やめ)|(?:うそ|嘘|ウソ){2}|なんてね|なんちゃって)[^、。]{0,5}$"
 )
 _CLAUSE = re.compile(r"[^、,;。.!?]+[、,;。.!?]*")
 _ASKING = re.compile(
@@ -137,12 +164,20 @@ def turns_to_something_else(words: str) -> bool:
 def asks_to_forget(words: str) -> bool:
     """Whether words of a user are a request to forget something that they said."""
     text = " ".join(plain(words).split())
+    if _TAKEN_BACK.search(text):
+        return False
     text = _QUOTED_JAPANESE.sub("、", _QUOTED.sub(" ", text))
+    text = _told_of_mishaps(_QUOTED_AFTER.sub("、", text))
     # What an ear wrote in katakana is the same request.
     for form in (text, hiragana(text)):
         if _JAPANESE.search(form) or (_ERASE.search(form) and _REMEMBERED.search(form)) or _ENGLISH.search(form):
             return True
     return False
+
+
+def _told_of_mishaps(text: str) -> str:
+    """The words without what tells that one left or forgot something, unless that can be nothing but remembered."""
+    return _MISHAP.sub(lambda match: match[0] if _IS_MEMORABLE.search(match[0]) else "、", text)
 
 
 _PARTS = re.compile(
@@ -181,8 +216,10 @@ _SUBJECT = re.compile(r"^(?:(?:I|we)(?:'\w+)?\s+\w+|(?:my|our|the)\s+\w+|(?-i:[A
 def parted(words: str) -> tuple[str, str]:
     """A request to forget, and what is told in one breath with it: "Forget my old address, I now live in York".
 
-    The second is empty unless it surely is a statement of its own: beside a request that names what it is about, with
-    a subject or an end of its own, and pointing at nothing.
+    The second is empty unless it surely is a statement of its own, which has nothing to do with what is to be
+    forgotten: beside a request that names what it is about, with a subject or an end of its own, and pointing at
+    nothing; what is so now, or a sentence after the request, and no reason for it. Who tells a secret once more with
+    the request must not have it remembered.
     """
     text = straight(" ".join(without_kept(words).split()))
     if not asks_to_forget(text):
@@ -193,11 +230,16 @@ def parted(words: str) -> tuple[str, str]:
         return words, ""
     first, last = places[0], places[-1] + 1
     request = "".join(parts[first:last]).strip()
-    if _NAMES_NOTHING.fullmatch(request.rstrip("、。,.!? ")):
+    ended = request.endswith(("。", ".", "!"))
+    names_nothing = _NAMES_NOTHING.fullmatch(request.rstrip("、。,.!? "))
+    if names_nothing and not ended:
         return words, ""
-    before = "" if _POINTS.search(request) else _statement("".join(parts[:first]), goes_on=True)
+    before = "" if names_nothing or _POINTS.search(request) else _statement("".join(parts[:first]), goes_on=True)
     after = _statement("".join(parts[last:]), goes_on=False)
     told = [one for one in (before, after) if one]
+    apart = (not before or _is_of_its_own(before, request, parted_by_end=False)) and (
+        not after or _is_of_its_own(after, request, parted_by_end=ended)
+    )
     if len(told) > 1 and told[0][-1].isalnum():
         told[0] += "." if told[0].isascii() else "。"
     # What is left of them belongs to the request.
@@ -205,7 +247,36 @@ def parted(words: str) -> tuple[str, str]:
         parts = parts[first:]
         last -= first
     rest = "".join(parts[:last] if after else parts).strip()
-    return (rest if told else words), " ".join(told)
+    return (rest if told else words), " ".join(told) if apart else ""
+
+
+def _is_of_its_own(told: str, request: str, *, parted_by_end: bool) -> bool:
+    """Whether what is told beside a request is neither what is to be forgotten nor why: in doubt it is."""
+    if _WHY.search(told):
+        return False
+    new = bool(_NEW.search(told)) and not _DENIED.search(told)
+    shared = content_words(told, _ANY_DAY) & content_words(request, _ANY_DAY) - VERBS
+    if shared and not (new and _OLD.search(request)):
+        return False
+    return new or (parted_by_end and not _BECAUSE.search(told))
+
+
+_NEW = re.compile(
+    r"(?:今|いま)(?:は|の)|今度|これから|新しい|新しく|引っ越し(?:た|て)|に(?:変わっ|変え|移っ)"
+    r"|\b(?:now|new|these days|nowadays|moved to|switched to|changed to)\b",
+    re.IGNORECASE,
+)
+_OLD = re.compile(r"(?:前|昔|以前)の|古い|\b(?:old|former|previous|last|earlier)\b", re.IGNORECASE)
+_DENIED = re.compile(r"ない|ません|なく|なかっ|\b(?:not|no|never|\w+n't)\b", re.IGNORECASE)
+_BECAUSE = re.compile(r"(?:から|ので|ため)[ねさなよ]*[。!]*$|^(?:because|since|cause|as)\b|\bso\b", re.IGNORECASE)
+_WHY = re.compile(
+    r"しばらく|知られ|知った|ばれ|バレ|困|恥|はずかし|内緒|ないしょ|秘密|ひみつ|怒|まずい|嫌|いやだ|心配|怖|冗談|嘘|うそ|間違|勘違"
+    r"|後悔|[見聞読]られ|聞かれ|読まれ|たくない|欲しくない|ほしくない|別れ|関係ない|必要ない|いらない"
+    r"|\b(?:want(?:s|ed)?|wish|hope|know[ns]?|knew|find(?:s|ing)? out|found out|asham\w+|embarrass\w*|secrets?|private|angry"
+    r"|mad|upset|regret|sorry|afraid|scared|worr\w+|jok\w+|lie[ds]?|lying|kidding|made up|matters?|need(?:s|ed)?|because"
+    r"|for a while|wrong|mistake\w*)\b",
+    re.IGNORECASE,
+)
 
 
 def _statement(text: str, *, goes_on: bool) -> str:

@@ -21,12 +21,14 @@ from server.memory.meant_words import (
     all_words,
     described,
     head_word,
+    is_a_word,
     lacks_what_is_asked,
     mentions,
     of_ones_own,
     owners,
     people,
     points,
+    tells_the_value,
     things,
     wants_everything,
 )
@@ -320,7 +322,7 @@ def _relation(request: Request, best: Sequence[Thing], one: Thing, *, anchored: 
         return _Relation.NONE if request.owners else _Relation.PERHAPS
     if len(shared) > 1 and request.wanted:
         return _Relation.SAME if anchored and len(shared) > 2 else _Relation.PERHAPS
-    if shared and request.wanted and not covered_by_best:
+    if request.wanted and ((shared and not covered_by_best) or tells_the_value(request.text, one.text)):
         return _Relation.PERHAPS
     if one.near and request.wanted:
         # By another word. What only asks about a thing is not the thing.
@@ -389,11 +391,9 @@ def _split(request: Request, pool: Sequence[Thing]) -> Request:
     for word in request.wanted:
         parts = [word]
         if not word.isascii() and not any(mentions(word, one.text, one.words) for one in pool):
-            known = sorted(
-                {part for one in pool for part in one.words if len(part) > 1 and part in word}, key=word.find
-            )
-            rest = re.split("|".join(map(re.escape, sorted(known, key=len, reverse=True))), word) if known else [word]
-            parts = sorted([*known, *(part for part in rest if len(part) > 1)], key=word.find)
+            known = sorted({one for it in pool for one in it.words if len(one) > 1 and one in word}, key=word.find)
+            rest = re.split("|".join(map(re.escape, sorted(known, key=len, reverse=True))), word) if known else []
+            parts = sorted([*known, *(part for part in rest if is_a_word(part))], key=word.find) or [word]
         found += parts
         heads += parts if word in request.heads else []
     return replace(request, wanted=tuple(dict.fromkeys(found)), heads=tuple(dict.fromkeys(heads)))

@@ -174,6 +174,21 @@ def lacks_what_is_asked(request: str, text: str) -> bool:
     return bool(_NUMBER.search(asked)) and not (_NUMBER.search(plain(text)) or re.search(r"\d", plain(text)))
 
 
+def asks_for_a_value(request: str) -> bool:
+    """Whether a price or a number is asked for."""
+    asked = plain(request)
+    return bool(_PRICE.search(asked) or _NUMBER.search(asked))
+
+
+def tells_the_value(request: str, text: str) -> bool:
+    """Whether `text` tells a number or price by the word that was asked for, and of what is not said."""
+    word = _PRICE.search(plain(request)) or _NUMBER.search(plain(request))
+    if word is None or lacks_what_is_asked(request, text):
+        return False
+    key = _key(word[0])
+    return key in map(_key, re.findall(rf"[{_KANJI}]+|[a-z]+", plain(text))) and not described(text, key)[0]
+
+
 _PRICE = re.compile(r"値段|価格|金額|いくら|代金|料金|\b(?:price|cost|costs|paid)\b")
 _NUMBER = re.compile(r"番号|暗証|パスワード|\b(?:number|code|pin|password)\b")
 _MONEY = frozenset(("円", "ドル", "ユーロ", "ポンド"))
@@ -192,6 +207,11 @@ _OF_SOMETHING = re.compile(r"\b(?P<what>[a-z][\w-]*) of (?:the|my|our|his|her|th
 _TITLES = frozenset(("先生", "部長", "課長", "先輩", "社長", "店長"))
 _OWNED = re.compile(rf"(?:[{_KANJI}{_KATAKANA}a-z0-9]|さん|ちゃん|くん|さま|たち)の(?P<what>[^、。]+)$")
 _MIXED_NOUN = re.compile(rf"[{_KANJI}]{{1,3}}[ぁ-んー]{{2,}}[{_KANJI}]{{0,2}}(?<![ただるいてうくねよ])")
+_KANJI_WORD = re.compile(rf"[{_KANJI}]").fullmatch
+_OF_NOTHING = frozenset("話事件方者々")
+_NAMES_NOTHING = _OF_NOTHING | frozenset("人物前後今次上下中私僕俺時所")
+_ENDINGS = _NAMES_NOTHING | frozenset("君様氏達社家的用目代型版風号業員園院学校部課会店屋先性費券駅市町村県区")
+_AFTER_A_NOUN = r"(?=[がをはにのでもとへやかだねよ、。,.!?\s]|って|だけ|から|まで|さん|$)"
 _COUNTED = re.compile(r"[\d.,〇一二三四五六七八九十百千万億]+[円人日月年時分個匹頭羽台冊本回歳才杯枚度目階番間週つ]*")
 _OWN = re.compile(r"(?:私|僕|俺|わたし|ぼく|おれ|自分|うち|あたし)(?:たち|ら)?の|\b(?:my|our)\b")
 _POINTS = re.compile(
@@ -250,16 +270,23 @@ def _owned_japanese(text: str) -> Iterator[tuple[int, str]]:
         while nested := re.search(rf"(?<=[{_KANJI}{_KATAKANA}a-z0-9])の(?=.)", what):
             start, what = start + nested.end(), what[nested.end() :]
         bare = re.sub(r"(?:って|について|に関して|[はをもがとねに])+$", "", what)
-        bare = next((part for part in re.split(r"[をにがで]", bare)[:1] if len(part) > 1), bare)
-        if match is None and not _MIXED_NOUN.fullmatch(bare):
-            continue
-        if len(bare) > 1 and bare not in LIGHT_KANA:
+        bare = next((part for part in re.split(r"[をにがで]", bare)[:1] if len(part) > 1 or _KANJI_WORD(part)), bare)
+        if _KANJI_WORD(bare):
+            # One kanji is a word where it stands alone: パソコンの箱.
+            if bare not in (_OF_NOTHING if match else _NAMES_NOTHING):
+                yield start, bare
+        elif (match is not None or _MIXED_NOUN.fullmatch(bare)) and len(bare) > 1 and bare not in LIGHT_KANA:
             yield start, bare
 
 
 def wants_everything(request: str) -> bool:
     """Whether all that there is of it is meant."""
     return _EVERYTHING.search(plain(request)) is not None
+
+
+def is_a_word(part: str) -> bool:
+    """Whether a part of a compound can be what is meant: 旅行 of 沖縄旅行, 箱 of パソコン箱, not 君."""
+    return len(part) > 1 or (_KANJI_WORD(part) is not None and part not in _ENDINGS)
 
 
 def mentions(word: str, text: str, words: Collection[str]) -> bool:
@@ -270,6 +297,8 @@ def mentions(word: str, text: str, words: Collection[str]) -> bool:
         return False
     bare = re.sub(r"(?<=[一-龯々])[ぁ-ん]+$", "", word)
     folded = plain(text)
+    if _KANJI_WORD(word):
+        return re.search(rf"(?:(?<![{_KANJI}])|(?<=[日朝晩夜今年])){bare}{_AFTER_A_NOUN}", folded) is not None
     if len(bare) < 2:
         return len(word) > 2 and word in hiragana(folded)
     if re.search(rf"[{_KANJI}]", bare):

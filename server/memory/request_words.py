@@ -43,6 +43,10 @@ _NAMED = "番号 名前 値段 電話 写真 予定 場所"
 NAMED_LIGHT = frozenset(_NAMED.split())
 """Light beside another word; alone they are what is meant."""
 
+_NAMED_ENGLISH = "number name price cost place trip visit story date home"
+NAMED_LIGHT_ENGLISH = frozenset(_NAMED_ENGLISH.split())
+"""Beside another word, too, they may be what is meant: my bank number."""
+
 _NOBODY = "it that what there here let who he she where how when today everything"
 NO_OWNER = frozenset(_NOBODY.split())
 

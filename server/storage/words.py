@@ -30,6 +30,10 @@ _RUN = re.compile(
 )
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LETTERS_OR_DIGITS = re.compile(r"\d+(?:\.\d+)*|[^\d.]+")
+_INVISIBLE = re.compile(
+    # Soft hyphens, zero widths and directions, joiners, byte order marks, variation selectors, tags.
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]"
+)
 _ALL_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
 _TO_HIRAGANA = {katakana: katakana - 0x60 for katakana in range(0x30A1, 0x30F7)}
 
@@ -48,13 +52,13 @@ def fold(text: str) -> str:
 
 
 def straight(text: str) -> str:
-    """NFKC with one kind of apostrophe; capitals stay."""
-    return unicodedata.normalize("NFKC", text).replace("’", "'")
+    """NFKC with one kind of apostrophe and nothing invisible; capitals stay."""
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("’", "'")
 
 
 def plain(text: str) -> str:
-    """Folded, with one kind of apostrophe: as rules read it."""
-    return fold(text).replace("’", "'")
+    """Folded, with one kind of apostrophe and nothing invisible: as rules read it."""
+    return _INVISIBLE.sub("", fold(text)).replace("’", "'")
 
 
 def hiragana(text: str) -> str:

@@ -62,7 +62,10 @@ PLAIN = [
             "I now live in Exampletown",
         ),
         ("I moved to York, so please forget my old address.", "so please forget my old address.", "I moved to York"),
-        ("I sold the car. Forget about the bike.", "Forget about the bike.", "I sold the car."),
+        ("Forget about the bike. I sold the car.", "Forget about the bike.", "I sold the car."),
+        ("Forget my old PIN, my new PIN is 9999", "Forget my old PIN,", "my new PIN is 9999"),
+        ("前の住所は忘れて、新しい住所はエグザンプル町だよ", "前の住所は忘れて、", "新しい住所はエグザンプル町だよ"),
+        ("忘れて。明日は歯医者だよ。", "忘れて。", "明日は歯医者だよ。"),
         ("前の住所は忘れて、今はエグザンプル町に住んでるよ", "前の住所は忘れて、", "今はエグザンプル町に住んでるよ"),
         ("今はエグザンプル町に住んでるから、前の住所は忘れて", "前の住所は忘れて", "今はエグザンプル町に住んでる"),
         ("自転車のことは忘れて。車を売ったよ。", "自転車のことは忘れて。", "車を売ったよ。"),
@@ -92,6 +95,34 @@ def test_what_is_told_in_one_breath_with_a_request_is_told_apart(words: str, req
 )
 def test_what_belongs_to_the_request_is_not_told(words: str) -> None:
     assert parted(words) == (words, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "request_alone"),
+    [
+        # The thing itself, as it is told or in other words; it may be known by nothing else.
+        ("My PIN is 4821, forget my PIN", "forget my PIN"),
+        ("My PIN is 4821. Forget my PIN.", "Forget my PIN."),
+        ("暗証番号は4821だけど、暗証番号は忘れて", "暗証番号は忘れて"),
+        ("暗証番号は4821だよ。暗証番号のことは忘れて", "暗証番号のことは忘れて"),
+        ("4821は銀行の番号だから、暗証番号は忘れて", "暗証番号は忘れて"),
+        ("僕は糖尿病だけど、病気のことは忘れて", "病気のことは忘れて"),
+        ("I have diabetes. Forget my illness.", "Forget my illness."),
+        ("I live at 12 Old Lane, so forget my address", "so forget my address"),
+        ("旧町から新町に引っ越したから、旧町は忘れて", "旧町は忘れて"),
+        # Whom or what it was about.
+        ("Forget about my girlfriend, Anna left me", "Forget about my girlfriend,"),
+        ("花子と別れたから、彼女のことは忘れて", "彼女のことは忘れて"),
+        # Why.
+        ("Forget that I have HIV, I don't want my wife to know", "Forget that I have HIV,"),
+        ("Forget that I have HIV. I don't want my wife to know.", "Forget that I have HIV."),
+        ("妻にばれたら困るから、借りたことは忘れて", "借りたことは忘れて"),
+        ("自転車のことは忘れて、しばらく乗らないから", "自転車のことは忘れて、"),
+    ],
+)
+def test_what_is_the_thing_itself_or_why_it_is_forgotten_is_not_told(words: str, request_alone: str) -> None:
+    assert parted(words) == (request_alone, "")
+    assert not tells(words, dt.date(2026, 11, 30), "en" if words.isascii() else "ja")
 
 
 @pytest.mark.parametrize("words", QUOTED)
@@ -130,8 +161,8 @@ def test_a_request_to_forget_is_never_told(words: str, language: str) -> None:
 @pytest.mark.parametrize(
     ("words", "language"),
     [
-        ("車を売ったよ。自転車のことは忘れて。", "ja"),
-        ("I sold the car. Forget about the bike.", "en"),
+        ("自転車のことは忘れて。車を売ったよ。", "ja"),
+        ("Forget about the bike. I sold the car.", "en"),
         ("明日の歯医者を忘れないでね", "ja"),
         ("Don't forget my appointment on Friday", "en"),
     ],
