@@ -155,6 +155,9 @@ def _kanji(number: int) -> str:
 
 def _sentence_with(language: str, numerals: Collection[str], *, begins: bool = True) -> str:
     """A sentence in which each numeral is one of these, whole: whatever stands behind it is none."""
+    # As one writes them in that language: no 2026年 in English, no "in 2026" in Japanese.
+    strange = {"ja": r"[a-zA-Z]", "en": r"[^\x00-\x7f]"}.get(language)
+    numerals = [one for one in numerals if strange is None or not re.search(strange, one)]
     # The longest first, for engines that take the first that fits.
     one_of = "|".join(re.escape(one).replace("\\ ", " ") for one in sorted(numerals, key=lambda one: (-len(one), one)))
     if language == "ja":

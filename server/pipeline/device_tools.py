@@ -1,8 +1,9 @@
 """The tools of the robot's own body that a conversation may turn: how loud it speaks, and its microphone.
 
 Offered where the device that is spoken to is there and obeys. A large model gives the numbers; a small one is offered
-them only when the words have the form of a request (`volume_words.py`), and the numbers are taken from these words.
-Knows commands by name; not how they are sent.
+them only when the words have the form of a request (`volume_words.py`), and the numbers are taken from these words;
+then on every device: where it does not obey, the result says that it was not done. Knows commands by name; not how
+they are sent.
 """
 
 from __future__ import annotations
@@ -82,18 +83,21 @@ class _DeviceTool:
         self._small = small
 
     async def offer(self, asker: Asker) -> float | None:
-        """Where the device obeys; to a small model only when the words ask for it."""
-        device = self._find(asker.device_id) if asker.device_id else None
-        if device is None or not device.obeys(self.command) or (self._small and not self.is_asked(asker.words)):
-            return None
-        return 0.0
+        """Where the device obeys; to a small model when the words ask for it: it has no other true answer."""
+        offered = self.is_asked(asker.words) if self._small else self._device(asker) is not None
+        return 0.0 if offered else None
 
     def is_asked(self, words: str) -> bool:
         raise NotImplementedError
 
+    def _device(self, asker: Asker) -> Controls | None:
+        """The device, if it is there and obeys."""
+        device = self._find(asker.device_id) if asker.device_id else None
+        return device if device is not None and device.obeys(self.command) else None
+
     async def _tell(self, asker: Asker, args: Mapping[str, Any]) -> Any:
-        device = self._find(asker.device_id)
-        if device is None or not device.obeys(self.command):
+        device = self._device(asker)
+        if device is None:
             raise RequestError("this device cannot do that", code="arguments_invalid")
         return await device.command(self.command, args)
 
@@ -110,7 +114,9 @@ class SetVolume(_DeviceTool):
         return volume_request(words) is not None
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"volume_percent"}` as it is now, or `{"volume_set": true}`. Raises `StackChanError`."""
+        """`{"volume_percent"}` as it is now, or `{"volume_set"}`; false: not here. Raises `StackChanError`."""
+        if self._small and self._device(asker) is None:
+            return {"volume_set": False}
         args = self._asked(asker.words) if self._small else _volume(arguments)
         answer = await self._tell(asker, args)
         percent = answer.get("percent", args.get("percent")) if isinstance(answer, Mapping) else args.get("percent")
@@ -136,7 +142,9 @@ class MuteMicrophone(_DeviceTool):
         return mute_request(words) is not None
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"microphone": "off" or "on"}`. Raises `StackChanError`."""
+        """`{"microphone": "off" or "on"}`, or `{"microphone_set": false}`: not here. Raises `StackChanError`."""
+        if self._small and self._device(asker) is None:
+            return {"microphone_set": False}
         muted = mute_request(asker.words) if self._small else arguments.get("muted")
         if not isinstance(muted, bool):
             raise RequestError("muted is true or false", code="arguments_invalid")

@@ -18,6 +18,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
+from server.context.clock_replies import replies_of_the_clock
+from server.context.deed_replies import replies_to_deed
 from server.context.forget_replies import replies_to_forgetting
 from server.context.memory_replies import replies_from_memory
 from server.context.prompts import answer_schema, day_text, prompt_messages, stable_prefix
@@ -40,7 +42,7 @@ from server.pipeline.request import Heard, OpenTurn
 from server.pipeline.speaking import Pieces
 from server.pipeline.speculation import HeldCompletion
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
-from server.pipeline.tool_results import FORGET, LOOK_UPS, SEARCH, is_error, texts_in
+from server.pipeline.tool_results import DEEDS, FORGET, LOOK_UPS, SEARCH, is_error, texts_in
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -108,7 +110,7 @@ class Thinker:
                 said_at=turn.started_at,
                 on_request=on_request,
             ),
-            answer_schema=answer_schema(persona, heard.language, numerals, self._replies(heard, runs)),
+            answer_schema=answer_schema(persona, heard.language, numerals, self._replies(turn, heard, runs)),
             max_tokens=settings.max_answer_tokens,
             temperature=settings.temperature,
             seed=settings.seed,
@@ -158,13 +160,19 @@ class Thinker:
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self.usable_tools() if not tool.spec.on_request)
 
-    def _replies(self, heard: Heard, runs: Sequence[ToolRun]) -> tuple[str, ...]:
-        """What a small model may say after it was to forget something, or was asked and found it; empty: anything."""
+    def _replies(self, turn: OpenTurn, heard: Heard, runs: Sequence[ToolRun]) -> tuple[str, ...]:
+        """What a small model may say after it was to do something, was asked and found it, or was asked of the clock;
+        empty: anything."""
         results = {run.name: run.result for run in runs if not is_error(run.result)}
         if not self.llm.capabilities.wants_examples:
             return ()
         if FORGET in results:
             return replies_to_forgetting(results[FORGET], heard.language)
+        if deeds := [run.result for run in runs if run.name in DEEDS]:
+            return replies_to_deed(deeds[-1], heard.text, heard.language)
+        now = turn.started_at.astimezone(ZoneInfo(self.persona.zone))
+        if told := replies_of_the_clock(heard.text, now, heard.language):
+            return told
         if SEARCH in results and wants_to_know(heard.text):
             return replies_from_memory(results[SEARCH], heard.text, heard.language)
         return ()
@@ -173,13 +181,13 @@ class Thinker:
         self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
     ) -> tuple[str, ...] | None:
         """After looking something up a small model says no number but those that the user said, or that were found, and
-        the time: it may have looked up what the clock tells. Not those of the robot's own earlier words. And when it is
-        told something, which it likes to say again with another number. None: any.
+        the time: it may have looked up what the clock tells. Not those of the robot's own earlier words. When it is
+        told something, which it likes to say again with another number, only those in it. None: any.
         """
         if not self.llm.capabilities.wants_examples:
             return None
-        if not any(run.name in LOOK_UPS for run in runs) and not self._is_told(turn, heard):
-            return None
+        if not any(run.name in LOOK_UPS for run in runs):
+            return numerals_in([heard.text]) if self._is_told(turn, heard) else None
         found = (text for run in reversed(runs) for text in texts_in(run.result))
         said = (exchange.user_text for exchange in reversed(history))
         now = day_text(self.persona, turn.started_at, heard.language, with_time=True)

@@ -13,12 +13,13 @@ from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from server.context.deed_replies import ASK_HOW_LONG, CANNOT_RING, ONE_ONLY, TOO_FAR
 from server.context.prompts import day_text
 from server.engines.base import LlmCapabilities, ToolSpec
 from server.errors import RequestError
 from server.memory.asking import Asker
 from server.persona import Persona
-from server.pipeline.clock_words import clock_times
+from server.pipeline.clock_words import clock_times, first_moment, wakes
 from server.pipeline.timer_speech import due_text, length_text
 from server.pipeline.timer_words import TimerRequest, durations, timer_label, timer_request
 from server.pipeline.timers import LONGEST_SECONDS, Timers
@@ -119,10 +120,10 @@ class _TimerTool:
         self._small = small
 
     async def offer(self, asker: Asker) -> float | None:
-        """To a small model only when the words ask for it."""
-        if not asker.device_id or (self._small and timer_request(asker.words) != self.request):
-            return None
-        return 0.0
+        """To a small model only when the words ask for it, and then always: it has no other true answer."""
+        if self._small:
+            return 0.0 if timer_request(asker.words) == self.request else None
+        return 0.0 if asker.device_id else None
 
 
 class SetTimer(_TimerTool):
@@ -132,23 +133,27 @@ class SetTimer(_TimerTool):
     large = SET_TIMER
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"timer_set", "length" or "at", "label"?, "timer_id"?}`. Raises `RequestError`, `StorageError`."""
-        now = self._clock().astimezone(asker.zone)
+        """`{"timer_set", "length" or "at", "label"?, "timer_id"?}`; false with a `note`: it was not set, and why.
+
+        It counts from when it was said. Raises `RequestError`, `StorageError`.
+        """
+        now = asker.asked_at.astimezone(asker.zone)
+        if not self._timers.can_ring(asker.device_id):
+            return {"timer_set": False, "note": CANNOT_RING}
         if self._small:
             said = (*durations(asker.words), *clock_times(asker.words, now))
             if len(said) != 1:
                 # Told as a result, not as an error: what is left is to ask.
-                note = "ask the user how long, or at what time" if not said else "ask for one timer only"
-                return {"timer_set": False, "note": note}
-            if said[0] is None or (
-                isinstance(said[0], datetime) and said[0] - now > timedelta(seconds=LONGEST_SECONDS)
-            ):
-                return {"timer_set": False, "note": "ask for a day and a time within the next 7 days"}
+                return {"timer_set": False, "note": ONE_ONLY if said else ASK_HOW_LONG}
+            if said[0] is None or _seconds_until(said[0], now) > LONGEST_SECONDS:
+                return {"timer_set": False, "note": TOO_FAR}
             due, label = said[0], timer_label(asker.words)
         else:
             due, label = _due(arguments, now), str(arguments.get("label") or "")
-        timer = await self._timers.set(asker.device_id, due, label, asker.language)
+        timer = await self._timers.set(asker.device_id, due, label, asker.language, said_at=now)
         told = {"timer_set": True, **_when(timer, asker.language, now)}
+        if self._small and timer.zone is not None and wakes(asker.words):
+            told["wakes"] = True
         if label:
             told["label"] = timer.label
         return told if self._small else {**told, "timer_id": timer.timer_id}
@@ -196,15 +201,22 @@ def _due(arguments: Mapping[str, Any], now: datetime) -> int | datetime:
         if not isinstance(at, str):
             raise ValueError
         if "T" not in at and " " not in at:
-            due = datetime.combine(now.date(), time.fromisoformat(at), now.tzinfo)
-            return due if due > now else due + timedelta(days=1)
+            today = datetime.combine(now.date(), time.fromisoformat(at), now.tzinfo)
+            next_one = first_moment(today, now) or first_moment(today + timedelta(days=1), now)
+            assert next_one is not None
+            return next_one
         given = datetime.fromisoformat(at)
     except ValueError:
         raise _wrong("at is a time such as 2026-01-31T07:30 or 07:30") from None
-    due = given.replace(tzinfo=now.tzinfo) if given.tzinfo is None else given.astimezone(now.tzinfo)
-    if not now < due <= now + timedelta(seconds=LONGEST_SECONDS):
+    local = given.tzinfo is None
+    due = first_moment(given.replace(tzinfo=now.tzinfo), now) if local else given.astimezone(now.tzinfo)
+    if due is None or not 0 < due.timestamp() - now.timestamp() <= LONGEST_SECONDS:
         raise _wrong(f"at lies within the 7 days from now, which is {now:%Y-%m-%dT%H:%M}")
     return due
+
+
+def _seconds_until(due: int | datetime, now: datetime) -> float:
+    return due.timestamp() - now.timestamp() if isinstance(due, datetime) else due
 
 
 def _seconds(arguments: Mapping[str, Any]) -> int:
@@ -229,7 +241,13 @@ def _named(words: str, timers: tuple[Timer, ...], now: datetime) -> Mapping[str,
         if timer.label and timer.label.casefold() in folded:
             return {"timer_id": timer.timer_id}
     lengths, times = durations(words), clock_times(words, now)
-    there = [timer for timer in timers if (timer.due_at in times if timer.zone else timer.duration_seconds in lengths)]
+    # Of an hour that the clock shows twice, times of two zones are never equal.
+    moments = [one.timestamp() for one in times if one is not None]
+    there = [
+        timer
+        for timer in timers
+        if (timer.due_at.timestamp() in moments if timer.zone else timer.duration_seconds in lengths)
+    ]
     return {"timer_id": there[0].timer_id} if len(there) == 1 else {}
 
 

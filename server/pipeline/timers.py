@@ -1,7 +1,9 @@
 """Timers: set and ended in turns, kept as rows, rung at their time on the device that set them.
 
-One that cannot be heard, since its device is not there or the server was down, waits for the next connection. It goes
-when it was heard: acknowledged, or said three times. Knows no tool and no connection: devices are found by a function.
+One that cannot be heard, since its device is not there or the server was down, waits for the next connection: it does
+not run any more, and is told as missed. It goes when it was heard: acknowledged, or said three times; or after a week.
+A device that holds no connection, and held none in the last day, cannot ring.
+Knows no tool and no connection: devices are found by a function.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ MOST_TIMERS = 20
 """Of one device."""
 LABEL_CHARACTERS = 60
 MOST_RINGS = 3
+MISSED_SECONDS = 300
+"""One that is due for longer does not run any more."""
+CAME_LATELY = timedelta(days=1)
 PAUSE_SECONDS = 8.0
 """Between two rings: so long somebody may answer the first."""
 # A clock that is set, or a computer that slept, is noticed after so long.
@@ -58,13 +63,18 @@ class Timers:
         self._ringing: dict[str, asyncio.Task[None]] = {}
         """By device: it says one thing at a time."""
         self._failed_until: dict[str, float] = {}
+        self._came_at: dict[str, datetime] = {}
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take up those that a stop has left. Raises `StorageError`."""
         async with self._databases.server(write=False) as db:
-            self._waiting = {timer.timer_id: timer for timer in await timers.all_timers(db)}
+            kept = await timers.all_timers(db)
+        self._waiting = {timer.timer_id: timer for timer in kept}
+        forgotten = self._clock() - timedelta(seconds=LONGEST_SECONDS)
+        if old := tuple(timer.timer_id for timer in kept if timer.due_at < forgotten):
+            await self._remove(old)
         self._watching = asyncio.create_task(self._watch(), name="timers")
 
     async def close(self) -> None:
@@ -76,12 +86,20 @@ class Timers:
         self._ringing.clear()
         self._watching = None
 
-    async def set(self, device_id: str, due: int | datetime, label: str, language: str) -> Timer:
-        """Begin one that is `due` in so many seconds, or at a time of the clock, whose zone has a name.
+    def can_ring(self, device_id: str) -> bool:
+        """Whether the device holds a connection, or held one lately."""
+        came = self._came_at.get(device_id)
+        return self._find(device_id) is not None or (came is not None and self._clock() - came <= CAME_LATELY)
+
+    async def set(
+        self, device_id: str, due: int | datetime, label: str, language: str, *, said_at: datetime | None = None
+    ) -> Timer:
+        """Begin one that is `due` so many seconds after `said_at` (None: now), or at a time of the clock, whose zone
+        has a name. What has passed while it was thought about rings at once.
 
         Raises `RequestError` for one that is too far away or past, or too many; `StorageError`.
         """
-        now = self._clock()
+        now = said_at or self._clock()
         due_at = due.astimezone(UTC) if isinstance(due, datetime) else now + timedelta(seconds=due)
         if not 1 <= (due_at - now).total_seconds() <= LONGEST_SECONDS:
             raise RequestError("a timer takes from 1 second to 7 days from now on", code="arguments_invalid")
@@ -102,8 +120,9 @@ class Timers:
         return timer
 
     def of(self, device_id: str) -> tuple[Timer, ...]:
-        """Those of a device, the next one to ring first."""
-        mine = (timer for timer in self._waiting.values() if timer.device_id == device_id)
+        """Those of a device that run or ring, the next one to ring first; none that was missed."""
+        since = self._clock() - timedelta(seconds=MISSED_SECONDS)
+        mine = (timer for timer in self._waiting.values() if timer.device_id == device_id and timer.due_at > since)
         return tuple(sorted(mine, key=lambda timer: (timer.due_at, timer.timer_id)))
 
     async def cancel(self, device_id: str, timer_ids: tuple[int, ...]) -> tuple[Timer, ...]:
@@ -115,6 +134,8 @@ class Timers:
 
     def device_came(self, device_id: str) -> None:
         """A device has connected: it hears what it has missed."""
+        now = self._clock()
+        self._came_at = {name: at for name, at in self._came_at.items() if now - at <= CAME_LATELY} | {device_id: now}
         self._failed_until.pop(device_id, None)
         self._changed.set()
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 SEARCH = "search_memory"
 READ_SOURCE = "read_memory_source"
 FORGET = "forget_memory"
+DEEDS = frozenset({"set_timer", "list_timers", "cancel_timer", "set_volume", "mute_microphone"})
+"""Tools of timers and of the robot's body: what a small model says of them is made of their results."""
 LOOK_UPS = frozenset({SEARCH, READ_SOURCE})
 MEMORY_TOOLS = frozenset({SEARCH, READ_SOURCE, FORGET})
 """Tools that only look something up: nothing is half done when one is given up."""

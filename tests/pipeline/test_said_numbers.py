@@ -64,7 +64,7 @@ def test_what_the_user_said_before_counts_and_what_the_robot_said_does_not():
 
 
 def test_the_time_can_be_told_whatever_was_looked_up():
-    _, after = asked("今は何時？", NOTHING)
+    _, after = asked("今は何時に家を出ればいい？", NOTHING)
     assert re.match(after, "今は10時だよ。")
     assert re.match(after, "7月23日だよ。")
     assert not re.match(after, "11時だよ。")
@@ -86,6 +86,26 @@ def test_what_a_small_model_is_told_it_says_again_with_the_same_number(words, ri
         pattern = llm.requests[0].answer_schema["properties"]["reply"]["pattern"]
         assert re.match(pattern, right)
         assert bool(re.match(pattern, wrong)) is not small
+
+
+@pytest.mark.parametrize(
+    ("words", "right", "wrong"),
+    [
+        ("I have played the cello since 2015.", "Since 2015, wow.", ["Since 2026年.", "Since 2026.", "It is 10:00."]),
+        (
+            "チェロは2015年から弾いているよ",
+            "2015年からなんだね。",
+            ["2026年からなんだね。", "in 2015からなんだね。", "10時だね。"],
+        ),
+    ],
+)
+def test_what_it_is_told_has_no_number_of_the_clock_and_none_of_the_other_language(words, right, wrong):
+    llm = FakeLlm(scripts=[answer()])
+    earlier = replace(TURN, history=SessionTurns((Exchange("2026年だよ。バスは38番だよ", "うん。", "ja", NOW),), 0))
+    play_turn(TurnRequest("desk", text=words), llm=llm, turn=earlier)
+    pattern = llm.requests[0].answer_schema["properties"]["reply"]["pattern"]
+    assert re.match(pattern, right)
+    assert not [one for one in wrong if re.match(pattern, one)]
 
 
 def test_a_large_model_may_count():

@@ -20,7 +20,7 @@ from server.pipeline.thinking import Thinker
 from server.pipeline.time_tools import stable_specs, time_tools
 from server.storage.records import Timer
 from tests.fakes.engines import FakeLlm, answer
-from tests.pipeline.turns import SETTINGS, play_turn
+from tests.pipeline.turns import SETTINGS, TURN, play_turn
 
 pytestmark = pytest.mark.unit
 
@@ -36,8 +36,13 @@ class Kept:
     def __init__(self) -> None:
         self.there: list[Timer] = []
 
-    async def set(self, device_id: str, due: int | datetime, label: str, language: str) -> Timer:
-        due_at = due if isinstance(due, datetime) else NOW + timedelta(seconds=due)
+    def can_ring(self, device_id: str) -> bool:
+        return device_id in ("desk", "kitchen")
+
+    async def set(
+        self, device_id: str, due: int | datetime, label: str, language: str, *, said_at: datetime | None = None
+    ) -> Timer:
+        due_at = due if isinstance(due, datetime) else (said_at or NOW) + timedelta(seconds=due)
         zone = str(due.tzinfo) if isinstance(due, datetime) else None
         seconds = round((due_at - NOW).total_seconds())
         self.there.append(Timer(len(self.there) + 1, device_id, label, language, seconds, NOW, due_at, zone))
@@ -120,7 +125,7 @@ async def test_the_clock_speaks_as_the_prompts_clock_does(language: str, now: st
 def turn_of(kept: Kept, words: str, call: str) -> FakeLlm:
     llm = FakeLlm(scripts=[[LlmToolCall(call, {}), LlmDone("tool_calls")], answer()])
     given = tuple(tools(kept, SMALL).values())
-    played = play_turn(TurnRequest("desk", text=words), llm=llm, tools=given)
+    played = play_turn(TurnRequest("desk", text=words), llm=llm, tools=given, turn=replace(TURN, started_at=NOW))
     assert played.result.outcome == "ok"
     return llm
 
@@ -319,3 +324,29 @@ async def test_an_alarm_is_listed_and_cancelled_by_its_time() -> None:
     told = await small["cancel_timer"].run({}, asker("明日の7時半のアラームを消して"))
     assert told == {"cancelled": ["明日の7時半"]}
     assert len(kept.there) == 2
+
+
+@pytest.mark.parametrize(
+    ("now", "at", "due"),
+    [
+        # New York puts its clock back from 02:00 to 01:00 at 06:00 UTC, and in March forward at 07:00 UTC.
+        ("2026-11-01T06:15", "01:30", "2026-11-01T06:30"),
+        ("2026-11-01T06:15", "2026-11-01T01:30", "2026-11-01T06:30"),
+        ("2026-11-01T05:15", "2026-11-01T01:30", "2026-11-01T05:30"),
+        ("2026-11-01T06:45", "01:30", "2026-11-02T06:30"),
+        ("2026-03-08T06:15", "02:30", "2026-03-08T07:30"),
+    ],
+)
+async def test_a_time_that_the_clock_shows_twice_is_the_next_one_and_is_found_again(
+    now: str, at: str, due: str
+) -> None:
+    kept, moment = Kept(), datetime.fromisoformat(now).replace(tzinfo=UTC)
+    words = asker(f"cancel the timer at {at[-4:]} in the morning", "en")
+    in_new_york = replace(words, zone=ZoneInfo("America/New_York"), asked_at=moment)
+    large, small = (time_tools(kept, PERSONA, kind, lambda: moment) for kind in (LARGE, SMALL))  # type: ignore[arg-type]
+    await large[1].run({"at": at}, in_new_york)
+    assert kept.there[0].due_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") == due
+    await large[1].run({"minutes": 90}, in_new_york)
+    cancel = next(tool for tool in small if tool.spec.name == "cancel_timer")
+    await cancel.run({}, in_new_york)
+    assert [timer.zone for timer in kept.there] == [None]

@@ -112,9 +112,48 @@ async def test_without_its_device_it_waits_for_the_next_connection_and_says_how_
     await asyncio.sleep(0.02)
     desk = house.devices["desk"] = Desk("attended")
     house.timers.device_came("desk")
-    await house.until(lambda: not house.timers.of("desk"))
+    await house.until(lambda: bool(desk.heard))
     assert desk.heard == [("1分のタイマーは、12分前に終わってたよ。", "ja")]
     assert other.heard == []
+
+
+async def test_what_was_missed_does_not_run_and_is_told_once_within_a_week(house: House) -> None:
+    for _ in range(module.MOST_TIMERS):
+        await house.timers.set("desk", 60, "", "en")
+    house.pass_by(60 + module.MISSED_SECONDS - 1)
+    assert len(house.timers.of("desk")) == module.MOST_TIMERS
+    house.pass_by(1)
+    assert house.timers.of("desk") == ()
+    late = await house.timers.set("desk", 60, "", "en")
+    assert house.timers.of("desk") == (late,)
+    await house.timers.close()
+    house.now += timedelta(seconds=module.LONGEST_SECONDS)
+    house.timers = house.anew()
+    await house.timers.start()
+    assert list(house.timers._waiting) == [late.timer_id]
+
+
+async def test_it_counts_from_when_it_was_said_and_rings_at_once_when_that_has_passed(house: House) -> None:
+    desk = house.devices["desk"] = Desk("attended")
+    said_at = house.now - timedelta(seconds=7)
+    kept = await house.timers.set("desk", 10, "", "en", said_at=said_at)
+    assert kept.due_at - house.now == timedelta(seconds=3)
+    assert desk.heard == []
+    await house.timers.set("desk", 5, "", "en", said_at=said_at)
+    await house.until(lambda: bool(desk.heard))
+    assert desk.heard == [("Your 5 seconds are over.", "en")]
+
+
+async def test_a_device_rings_that_holds_a_connection_or_held_one_within_a_day(house: House) -> None:
+    assert not house.timers.can_ring("desk")
+    house.devices["desk"] = Desk()
+    assert house.timers.can_ring("desk")
+    house.timers.device_came("desk")
+    del house.devices["desk"]
+    assert house.timers.can_ring("desk")
+    assert not house.timers.can_ring("kitchen")
+    house.now += module.CAME_LATELY + timedelta(seconds=1)
+    assert not house.timers.can_ring("desk")
 
 
 async def test_a_restart_keeps_what_runs_and_what_was_missed(house: House) -> None:
@@ -125,11 +164,12 @@ async def test_a_restart_keeps_what_runs_and_what_was_missed(house: House) -> No
     desk = house.devices["desk"] = Desk("attended", "attended")
     house.timers = house.anew()
     await house.timers.start()
-    await house.until(lambda: len(house.timers.of("desk")) == 1)
+    await house.until(lambda: bool(desk.heard))
+    assert len(house.timers.of("desk")) == 1
     assert desk.heard == [("Your timer for eggs was over 5 minutes ago.", "en")]
     house.pass_by(3600)
-    await house.until(lambda: not house.timers.of("desk"))
-    assert len(desk.heard) == 2
+    await house.until(lambda: len(desk.heard) == 2)
+    await house.until(lambda: not house.timers._waiting)
 
 
 async def test_a_time_of_the_clock_is_kept_to_the_minute_over_a_restart(house: House) -> None:
