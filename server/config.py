@@ -48,6 +48,8 @@ from server.config_sections import (
 from server.errors import ConfigError
 
 ENV_PREFIX = "STACKCHAN_"
+DATA_DIR = "~/.local/share/stackchan"
+"""Where everything is kept, if nothing else is set."""
 TOML_NAME = "stackchan.toml"
 _PATHS = ("persona_path", "tls_cert", "tls_key")
 
@@ -67,7 +69,7 @@ class Settings(BaseSettings):
     """Address to listen on. `0.0.0.0` opens the server to the robot's network."""
     port: Annotated[int, Ge(0), Le(65535)] = 8000
     """TCP port to listen on; 0: any free one."""
-    data_dir: Path = Path("~/.local/share/stackchan")
+    data_dir: Path = Path(DATA_DIR)
     """Folder of everything that must be kept. Not settable in the file, which lies in it."""
     model_dir: Path = Path("~/.cache/stackchan")
     """Folder of downloaded models, shared by all checkouts."""
@@ -199,7 +201,7 @@ def load_settings(env: Mapping[str, str] | None = None, **overrides: Any) -> Set
     environment = os.environ if env is None else env
     from_env = _environment_values(environment)
     given = _override_values(overrides)
-    data_dir = _absolute(Path(given.get("data_dir") or from_env.get("data_dir") or "~/.local/share/stackchan"))
+    data_dir = _absolute(Path(given.get("data_dir") or from_env.get("data_dir") or DATA_DIR))
     toml = read_toml(data_dir / TOML_NAME)
     from_file = _file_values(toml)
 

@@ -125,7 +125,10 @@ def memory_forget(
     memory_id: MemoryId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     keep_words: Annotated[
-        bool, typer.Option("--keep-words", help="Leave what was said in the log; only what another memory tells, too, finds it.")
+        bool,
+        typer.Option(
+            "--keep-words", help="Leave what was said in the log; only what another memory tells, too, finds it."
+        ),
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shlex
 import signal
 import socket
 import time
@@ -23,7 +24,7 @@ from server.commands.address import bind, http_url, is_loopback, lan_addresses, 
 from server.commands.failures import ExitCode, exit_code_of
 from server.commands.logs import set_up_logging
 from server.commands.terminal import Terminal, own_command
-from server.config import Settings, load_settings
+from server.config import DATA_DIR, Settings, load_settings
 from server.errors import StackChanError
 
 if TYPE_CHECKING:
@@ -224,7 +225,10 @@ def show_banner(
         if terminal.can_draw
         else f"  Page / ページ          {page}"
     )
-    say(f'  Talk / 話す            {own_command()} talk "こんにちは"')
+    elsewhere = (
+        "" if settings.data_dir == Path(DATA_DIR).expanduser() else f" --data-dir {shlex.quote(str(settings.data_dir))}"
+    )
+    say(f'  Talk / 話す            {own_command()} talk{elsewhere} "こんにちは"')
     say("                         (in another terminal; a recording in place of the words, or nothing to converse)")
     say(f"  Data / データ          {settings.data_dir}")
     say("  Stop / 終了            Ctrl-C")

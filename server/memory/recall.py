@@ -333,5 +333,5 @@ def _different_things(one: Memory, other: Memory) -> bool:
 
 
 def _code(error: Exception) -> str:
-    _logger.warning("vectors were left out of a search: %s", error or "timeout")
+    _logger.warning("vectors were left out of a search: %s", str(error) or "timeout")
     return error.code if isinstance(error, MemoryIndexError | EmbeddingError) else "timeout"

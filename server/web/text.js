@@ -37,7 +37,7 @@ const TEXTS = {
   "state.thinking": ["Thinking …", "考えています…"],
   "face": ["StackChan's face: {emotion}", "スタックチャンの顔：{emotion}"],
   "token.title": ["The owner's token", "持ち主のトークン"],
-  "token.where": ["The server showed it in its terminal when it started for the first time. If it is lost, set one of your own in STACKCHAN_TOKEN and start the server again. It stays in this tab only.", "サーバーを初めて起動したときに、端末に表示されています。分からなくなったら、環境変数 STACKCHAN_TOKEN に自分で決めたトークンを設定して、サーバーを起動し直してください。トークンはこのタブの中だけに保存されます。"],
+  "token.where": ["The server showed it in its terminal when it started for the first time. If it is lost, run “stackchan token reset” on its machine: it shows a new one and ends the old one. It stays in this tab only.", "サーバーを初めて起動したときに、端末に表示されています。分からなくなったら、サーバーのマシンで stackchan token reset を実行してください。新しいトークンが表示され、古いものは使えなくなります。トークンはこのタブの中だけに保存されます。"],
   "token.label": ["Token", "トークン"],
   "token.ok": ["Use this token", "このトークンを使う"],
   "latency": ["first sound {first} s · all {total} s", "最初の音 {first} 秒 · 全体 {total} 秒"],

@@ -51,7 +51,13 @@ def test_start_talk_and_stop(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["action"] == "nod"
     assert code == 0
     assert not (tmp_path / "run.json").exists()
-    for told in (str(tmp_path), 'stackchan talk "こんにちは"', "Ctrl-C", "speaking (fake)", "hearing (fake)"):
+    for told in (
+        str(tmp_path),
+        f'stackchan talk --data-dir {tmp_path} "こんにちは"',
+        "Ctrl-C",
+        "speaking (fake)",
+        "hearing (fake)",
+    ):
         assert told in server.output
     assert "\x1b" not in server.output
     assert "Traceback" not in server.output

@@ -44,7 +44,7 @@ def test_the_start_tells_every_engine_and_how_to_go_on(server: ServeProcess) -> 
     server.wait_for("控えておいて")
     for step in ("finding speech", "hearing", "thinking", "speaking", "meaning", "learning the persona"):
         assert re.search(rf"^  {step} .*\d\.\d s$", server.output, re.MULTILINE), step
-    assert 'stackchan talk "こんにちは"' in server.output
+    assert "stackchan talk --data-dir " in server.output
     assert str(server.data_dir) in server.output
 
 
