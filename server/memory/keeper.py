@@ -19,7 +19,7 @@ from server.memory.contradiction import Decision, KeepRecipe, Proposal, recipe_f
 from server.memory.index.base import MemoryIndex
 from server.memory.leases import Clock, Hold, finish
 from server.memory.neighbours import Neighbours
-from server.memory.retold import retells, says_nothing_of, words_of
+from server.memory.retold import has_all_of, retells, says_nothing_of, words_of
 from server.storage import (
     forgetting,
     memories,
@@ -43,6 +43,7 @@ from server.storage.memory_records import (
     SourceFilter,
 )
 from server.storage.recall_tables import SegmentResult
+from server.storage.records import SourceTurn
 
 OnForgotten = Callable[[Forgetting], Awaitable[None]]
 """Removes the copies that others keep: short-term memory, recorded voices, pool chunks."""
@@ -163,6 +164,7 @@ class Keeper:
         async with self._one_at_a_time:
             async with self._databases.world(write=False) as db:
                 turn_ids = tuple(also_turn_ids)
+                said = [one for one in await memory_browse.words_of_turns(db, turn_ids) if one.role == "user"]
                 meanwhile = await _made_of(db, turn_ids) - self._besides if made_meanwhile else ()
                 reached, before = await _reach(db, [*memory_ids, *sorted(meanwhile)], also_source, turn_ids)
             async with self._databases.server() as server_db:
@@ -171,7 +173,7 @@ class Keeper:
                 await forgetting.forget(db, reached, now=self._clock())
             await self._remove_points(reached.memory_ids)
             copies = await self._tell(reached)
-            return Forgotten(reached, (*await self._still_found(reached, before), *copies))
+            return Forgotten(reached, (*await self._still_found(reached, before, said), *copies))
 
     async def reapply(self) -> Forgetting:
         """At start, after a restore, import or rebuild: forget again what was forgotten and has come back."""
@@ -232,12 +234,18 @@ class Keeper:
         except MemoryIndexError as error:
             _log.warning("forgotten vectors wait for their jobs: %s", error.code)
 
-    async def _still_found(self, reached: Forgetting, before: Sequence[Memory]) -> tuple[str, ...]:
-        """What of it can still be found by id, name, word or vector; also in other memories, and in words left."""
+    async def _still_found(
+        self, reached: Forgetting, before: Sequence[Memory], said: Sequence[SourceTurn]
+    ) -> tuple[str, ...]:
+        """What of it can still be found by id, name, word or vector; also in other memories, and in words left.
+
+        `said`: the words of the exchanges that went by themselves, of which a memory may have been kept besides.
+        """
         found: set[str] = set()
         async with self._databases.world(write=False) as db:
             after = await memories.get_many(db, reached.memory_ids)
             found |= {one.memory_id for one in after if one.status != "forgotten" or one.topic or one.summary}
+            found |= await _said_again(db, said)
             for memory in before:
                 everyone = MemoryFilter(memory.persona_id, None, statuses=EVERY_STATUS)
                 readers = [replace(everyone, speaker_id=speaker) for speaker in (None, *memory.speakers)]
@@ -279,6 +287,13 @@ async def _reach(
     if not reached.memory_ids and not also_turn_ids:
         raise NotFoundError("There is no such memory.", code="memory_not_found", hint="Search for it first.")
     return reached, before
+
+
+async def _said_again(db: Db, said: Sequence[SourceTurn]) -> set[str]:
+    """Memories of these words that have the whole of what was said."""
+    of_each = await memory_lookup.of_source_turns(db, [one.source_turn_id for one in said])
+    left = await memories.get_many(db, sorted({one for ids in of_each.values() for one in ids}))
+    return {one.memory_id for one in left if any(has_all_of(said_by.text, one.summary) for said_by in said)}
 
 
 async def _told_elsewhere(db: Db, memory: Memory, wanted: MemoryFilter, readable: SourceFilter) -> set[str]:

@@ -41,6 +41,12 @@ def retells(memory: Memory, text: str) -> bool:
     return all(_names(name, text) for name in names) and all(_is_among(one, said) for one in numbers)
 
 
+def has_all_of(said: str, told: str) -> bool:
+    """Whether `told` has the whole of what was said, letter by letter."""
+    letters = _letters(said)
+    return len(letters) >= _SENTENCE_LETTERS and letters in _letters(told)
+
+
 def says_nothing_of(memories: Collection[Memory], said: str) -> bool:
     """Whether words tell something else than these memories: none of their names, numbers or words that count."""
     if only_asks(said):

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from server.memory.asking import Asker
+from server.memory.ingest import proposals_of
+from server.storage import memory_browse
+from server.storage.memory_records import OpenExchange
 from tests.memory.home import Home, capabilities
 from tests.memory.said_and_noted import files_with
 
@@ -144,6 +147,57 @@ async def test_it_outlives_the_blanking_of_its_request_also_after_a_crash_and_wh
         await memory.forget_this_turn(asker.turn_id)
         await memory.worker.idle()
         assert await home.stored() == [kept]
+
+
+@pytest.mark.parametrize(
+    ("told", "words", "query", "gone"),
+    [
+        ("My PIN is 4821", "My PIN is 4821, forget my PIN", "PIN", "4821"),
+        ("暗証番号は4821だよ", "暗証番号は4821だけど、暗証番号は忘れて", "暗証番号", "4821"),
+        ("My girlfriend is called Anna", "Forget about my girlfriend. Anna moved to York.", "girlfriend", "Anna"),
+        ("僕の彼女は花子だよ", "彼女のことは忘れて。花子は新しい町に引っ越したんだ。", "彼女", "花子"),
+        ("My address is 12 Old Lane", "Forget my old address, my new number in Old Lane is 14", "address", "Old Lane"),
+        ("My bank is Acme and my number is 4821", "Forget my bank number", "bank number", "4821"),
+        ("銀行はみどり銀行で、番号は4821だよ", "銀行の番号は忘れて", "銀行の番号", "4821"),
+    ],
+)
+async def test_the_forgotten_thing_is_not_kept_from_the_request_or_beside_it(
+    tmp_path: Path, told: str, words: str, query: str, gone: str
+) -> None:
+    """Before a memory was made of it: only words go, and no memory tells what its names are."""
+    home = quoting(tmp_path)
+    async with home.open():
+        asker = await home.say(told)
+        assert (await forget(home, words, query))["forgotten"] == 1
+        await end(home, asker)
+        assert [one for one in await home.stored() if gone in one] == []
+        assert files_with(tmp_path, gone) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [("My PIN is 4821, forget my PIN", "PIN"), ("暗証番号は4821だよ。暗証番号は忘れて", "暗証番号")],
+)
+async def test_what_is_told_only_to_be_forgotten_is_never_remembered(tmp_path: Path, words: str, query: str) -> None:
+    home = quoting(tmp_path)
+    async with home.open():
+        assert (await forget(home, words, query))["forgotten"] == 0
+        await end(home, await home.say("うん"))
+        assert await home.stored() == []
+
+
+async def test_a_memory_kept_of_words_that_went_is_seen_to_be_left(tmp_path: Path) -> None:
+    """Whatever let it through."""
+    home = quoting(tmp_path)
+    async with home.open() as memory:
+        asker = await home.say("My PIN is 4821")
+        async with home.databases.world(write=False) as db:
+            (user, *_) = await memory_browse.words_of_turns(db, [asker.turn_id])
+        exchange = OpenExchange(asker.turn_id, "ok", asker.persona, user, None)
+        await memory.keeper.keep_besides(proposals_of(exchange, user.text))
+        (kept,) = await home.stored()
+        assert kept == "My PIN is 4821."
+        assert len((await memory.keeper.forget([], also_turn_ids=[asker.turn_id])).still_found) == 1
 
 
 async def test_what_names_the_forgotten_thing_again_is_not_kept(tmp_path: Path) -> None:

@@ -129,6 +129,17 @@ REQUESTS = [
     "Get that out of your memory.",
     "Do not remember my number.",
     "You should forget that.",
+    # What an eye does not see is in no word.
+    *(
+        "自転車のことは忘れて\u200b",
+        "自転車\u200bのことは忘\ufeffれて",
+        "\ufeffForget the bike\ufe0f",
+        "Forget\u200b the bike",
+    ),
+    *("自転車のことは忘れてね", "自転車のことは忘れてよ", "自転車は忘れてよね", "自転車のことは忘れてねお願い"),
+    *("彼の名前を忘れてね", "それは忘れてね、お願い", "自転車のことは忘れてね、もう売ったよ"),
+    *("自転車のことは忘れてくれないか", "自転車のことは忘れて、しばらく乗らないから"),
+    *("Forget the bike, no need to keep it", "Forget it, never mind", "Forget the bike!"),
 ]
 OTHER_WORDS = [
     "薬を飲むのを忘れずに",
@@ -282,6 +293,20 @@ OTHER_WORDS = [
     "傘は忘れてもいいのに",
     "don't save the file",
     "Don't keep the change",
+    # What one left behind, or was glad not to think of.
+    *("自転車のことを忘れてよかった", "忘れてよく寝た", "仕事のことは忘れてよく眠れた", "嫌なことは忘れてねよう"),
+    *("宿題を忘れてね、先生に怒られた", "財布を家に忘れてよ、困った", "傘を電車に忘れてね", "薬を飲むの忘れてね"),
+    *("妻の誕生日を忘れてよ、怒られたよ", "彼の名前を忘れてね、思い出せない", "暗証番号忘れてさ"),
+    *("昨日は自転車のことすっかり忘れてね", "パスワードを忘れてくれたおかげで助かった"),
+    # What somebody else says, or nobody should do.
+    *("自転車のことは忘れてね、って歌があるんだ", "忘れてもいいよと母は言った", "忘れてほしいと妻が言った"),
+    *(
+        "僕のことは忘れてください、というのが彼女の最後の言葉だった",
+        "自転車のことは忘れてください、と言ったらどうする？",
+    ),
+    *("忘れてくれるな", "自転車のことは忘れてくれるなよ", "忘れてくれなくていい", "忘れてもらいたくない"),
+    *("自転車のことは忘れて、なんて言わないよ", "自転車のことは忘れて。うそうそ"),
+    *("OK forget the bike? No!", "Please forget the bike... just kidding"),
 ]
 
 
