@@ -238,14 +238,25 @@ _GREETINGS_EN = (
     "hi|hello|hey|hi there|hello there|hey there|good (?:morning|afternoon|evening|night)|bye|goodbye|bye bye|thanks"
     "|thank you|see you|welcome back"
 )
-_CALLED_JA = r"[ァ-ヶー]{2,10}(?:ちゃん|さん|くん|君|様)?|[^\s、。,!?]{1,6}(?:ちゃん|さん|くん|君|様)|みんな|皆"
-_CALLED_EN = r"stack[\s-]?chan|robot|(?!i\b|it\b|we\b|he\b|she\b|they\b|this\b|that\b)[a-z]{2,12}"
+_CALLED_JA = r"スタックチャン|スタックちゃん|ロボット(?:さん|くん|ちゃん)?|みんな|皆(?:さん)?"
+_CALLED_EN = r"stack[\s-]?chan|robot|everyone|everybody|all"
+"""The robot, or everybody. Any other word may be what is told, or the answer to what the robot asked: Hi, twelve."""
 _BETWEEN = r"[ーっッ〜~]*[、,.!\s]*"
 _GREETING_BY_NAME = re.compile(
     rf"(?:(?:{_CALLED_JA}|stack[\s-]?chan){_BETWEEN})?(?:{_GREETINGS_JA}){_BETWEEN}(?:{_CALLED_JA}|stack[\s-]?chan)?[。.!?ー〜~\s]*"
     rf"|(?:(?:stack[\s-]?chan|robot)[,.!\s]+)?(?:{_GREETINGS_EN})(?:[,.!\s]+(?:{_CALLED_EN}))?[.!?\s]*"
 )
 """おはよう、スタックチャン; good morning, StackChan. Folded."""
+_GREETING_FIRST = re.compile(
+    rf"^(?:(?:{_GREETINGS_JA})[ーっッ〜~]*[、,。.!！\s]+|(?:ありがとう|おはよう|おやすみ|ただいま)(?=[ァ-ヺ])|(?:{_GREETINGS_EN})\b(?:\s+(?:stack[\s-]?chan|robot)\b)?[,.!]+\s*"
+    r"|(?:hi|hello|hey|thanks)\s+)(?=\S)",
+    re.IGNORECASE,
+)
+
+
+def without_greeting(text: str) -> str:
+    """What is said after a greeting: Hi, twelve is twelve. A greeting alone stays."""
+    return _GREETING_FIRST.sub("", text.strip(), count=1)
 
 
 def _bare(text: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 
 from server.memory.bare_answers import asks_another, is_answer, statement_of
-from server.memory.check import is_correction, is_filler
+from server.memory.check import is_correction, is_filler, without_greeting
 from server.memory.content import content_words, has_value, is_bare_value, is_supposed, is_unasserted_value
 from server.memory.dates import named_days
 from server.memory.matters import is_another, matters
@@ -64,7 +64,7 @@ def quoted(exchanges: Sequence[SpokenExchange], language: str) -> tuple[Draft, .
     in one breath are a memory each. `language`: ISO 639-1; in others than Japanese and English
     all but questions and a few words is quoted.
     """
-    exchanges = [replace(one, user=without_request(one.user)) for one in exchanges]
+    exchanges = [replace(one, user=without_greeting(without_request(one.user))) for one in exchanges]
     pieces: list[_Piece] = []
     for place in range(len(exchanges)):
         _add(pieces, exchanges, place, language)

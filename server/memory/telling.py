@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from typing import Literal
 
-from server.memory.check import is_correction, is_filler
+from server.memory.check import is_correction, is_filler, without_greeting
 from server.memory.dates import named_days
 from server.memory.english_words import VERBS
 from server.memory.forget_words import asks_to_forget, parted
@@ -87,7 +87,7 @@ def tells(text: str, on: dt.date, language: str) -> bool:
     """Whether an utterance tells something that may matter later. `language`: ISO 639-1."""
     if is_filler([text]):
         return False
-    left = list(sentences(without_request(text)))
+    left = list(sentences(without_greeting(without_request(text))))
     if any(asks_to_remember(sentence) for sentence in left):
         return True
     return any(
@@ -99,11 +99,7 @@ def tells(text: str, on: dt.date, language: str) -> bool:
 
 def without_request(text: str) -> str:
     """What is told in `text`, without what is to be forgotten."""
-    if told := parted(text)[1]:
-        return told
-    # As it stands, where nothing is to be forgotten.
-    left = [sentence for sentence in sentences(text) if not asks_to_forget(sentence)]
-    return text if not asks_to_forget(text) else " ".join(left)
+    return parted(text)[1] if asks_to_forget(text) else text
 
 
 def orders(text: str) -> bool:

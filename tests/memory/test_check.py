@@ -17,6 +17,7 @@ from server.memory.check import (
     is_negated,
     opens_topic,
     stated,
+    without_greeting,
 )
 
 pytestmark = pytest.mark.unit
@@ -237,10 +238,10 @@ def test_no_negations(text: str) -> None:
                 "おはよう、スタックチャン",
                 "おはようスタックチャン！",
                 "スタックチャン、ただいま",
-                "こんばんは、お父さん",
+                "みんな、おやすみ",
             )
         ),
-        *([text] for text in ("Good morning, StackChan", "hi stack chan!", "Hey Anna", "StackChan, good night.")),
+        *([text] for text in ("Good morning, StackChan", "hi stack chan!", "Hey everyone", "StackChan, good night.")),
         *(
             [text]
             for text in (
@@ -265,6 +266,8 @@ def test_filler_needs_no_model(texts: list[str]) -> None:
         *(["おはよう", "猫を飼ってる"], ["うん、三万円"], ["I have a cat"], ["左を見て"], ["ありがとうって言われた"]),
         *(["おはよう、猫を飼ってる"], ["Hi, I'm Anna"], ["Good morning, it rains"], ["うん、タマ"]),
         ["Hello, my name is Bo"],
+        *(["Thanks, Friday"], ["Hi, twelve"], ["Hello Kitty"], ["Hey Anna"], ["ハローワーク"], ["ねえ、カレー"]),
+        *(["こんばんは、お父さん"], ["ありがとう、七時"]),
     ],
 )
 def test_what_is_not_filler_for_certain_is_left_to_the_model(texts: list[str]) -> None:
@@ -293,3 +296,15 @@ def test_a_week_may_be_written_as_its_first_and_last_day() -> None:
     said = [Said("先週は島にいた", dt.date(2026, 8, 16))]
     assert not check("島", "2026年8月3日から2026年8月9日の間、島にいた。", (), said)
     assert check("島", "2026年8月3日から2026年8月8日の間、島にいた。", (), said).dates
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        *(("Hi, twelve", "twelve"), ("Thanks, Friday", "Friday"), ("Hello StackChan, it rains", "it rains")),
+        *(("ねえ、カレー", "カレー"), ("おはよう！昨日寿司を食べた", "昨日寿司を食べた"), ("ただいま", "ただいま")),
+        *(("どうも父が来たようだ", "どうも父が来たようだ"), ("ハローワークに行った", "ハローワークに行った"), ("", "")),
+    ],
+)
+def test_what_is_said_after_a_greeting(text: str, rest: str) -> None:
+    assert without_greeting(text) == rest

@@ -97,3 +97,24 @@ def test_what_is_to_be_remembered_or_tells_of_a_device_is(text: str) -> None:
 def test_what_made_the_robot_use_a_device_was_an_order(text: str, kept: bool) -> None:
     said = [SpokenExchange(text, None, TODAY, ordered=True)]
     assert bool(quoted(said, language(text))) is kept
+
+
+@pytest.mark.parametrize("text", ["Hey Anna", "Hello Kitty", "こんばんは、お父さん", "ねえ、カレー", "Hi, twelve"])
+def test_whoever_is_greeted_is_no_memory(text: str) -> None:
+    assert not tells(text, TODAY, language(text))
+    assert quoted([SpokenExchange(text, "OK.", TODAY)], language(text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "summary"),
+    [
+        ("When is the party?", "Thanks, Friday", "The party: Friday."),
+        ("How old is your son?", "Hi, twelve", "twelve"),
+        ("会議は何時？", "ありがとう、七時", "会議は七時。"),
+    ],
+)
+def test_an_answer_after_a_greeting_is_kept(asked: str, text: str, summary: str) -> None:
+    said = [SpokenExchange("Let me think" if language(text) == "en" else "うーんとね", asked, TODAY)]
+    (draft,) = quoted([*said, SpokenExchange(text, "OK.", TODAY)], language(text))
+    assert summary in draft.summary
+    assert "Thanks" not in draft.summary
