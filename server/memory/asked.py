@@ -22,6 +22,7 @@ from server.events import Samples
 from server.memory.asking import Asker
 from server.memory.besides import nothing_of, told_besides, told_with_request
 from server.memory.check import is_filler
+from server.memory.clock_questions import clock_question
 from server.memory.forget_tool import ForgetMemory, Talk
 from server.memory.forget_words import asks_to_forget, parted
 from server.memory.keeper import Forgotten, Keeper
@@ -190,9 +191,9 @@ class AskedMemory:
 
         A memory that mentions what they speak of makes a search likelier, and none less likely. `by_meaning`: the
         nearer one is in meaning, too, and a question about who asks does; and there is none for a greeting, and hardly
-        one for what is told.
+        one for what is told. What asks the clock asks no memory.
         """
-        if by_meaning and is_filler([asker.words]):
+        if by_meaning and (is_filler([asker.words]) or clock_question(asker.words) is not None):
             return None
         memories_of = MemoryFilter(asker.persona, asker.speaker)
         said = SourceFilter(asker.persona, asker.speaker, except_session_id=asker.session_id)

@@ -58,6 +58,8 @@ async def test_it_rings_on_the_device_until_somebody_touches_it(tmp_path: Path) 
 
 async def test_it_waits_over_a_restart_for_its_device(tmp_path: Path) -> None:
     async with live_server(tmp_path, llm=FakeLlm(scripts=[SETS, answer()])) as live:
+        async with robot(live):
+            pass
         await set_timer(live, "set a timer for 1 second")
     async with live_server(tmp_path) as live:
         async with robot(live, "kitchen") as kitchen:
@@ -65,3 +67,12 @@ async def test_it_waits_over_a_restart_for_its_device(tmp_path: Path) -> None:
             assert kitchen.messages(Sentence) == []
         async with robot(live) as desk:
             assert "1" in (await desk.wait_for(Sentence)).text
+
+
+async def test_where_nothing_can_ring_it_says_so_and_keeps_nothing(tmp_path: Path) -> None:
+    llm = FakeLlm(scripts=[SETS, answer()])
+    async with live_server(tmp_path, llm=llm) as live:
+        await set_timer(live, "ラーメンのタイマーを3分でお願い")
+    assert kept(tmp_path) == 0
+    reply = llm.requests[1].answer_schema["properties"]["reply"]
+    assert reply["enum"] == ["ここでは鳴らせないよ。ロボットかページで頼んでね。"]

@@ -109,8 +109,8 @@ async def test_the_leaning_grows_with_the_nearest_cosine_and_has_bounds(
 @pytest.mark.parametrize(
     ("words", "clock"),
     [
-        ("今日は何曜日？", "今は2026年11月30日 月曜日 10時0分。"),
-        ("What day is it?", "It is Monday, November 30, 2026, 10:00."),
+        ("今日って月曜日だっけ？", "今は2026年11月30日 月曜日 10時0分。"),
+        ("Is it Monday today?", "It is Monday, November 30, 2026, 10:00."),
     ],
 )
 async def test_what_is_nearer_to_the_clock_than_to_any_memory_is_not_looked_up(
@@ -144,13 +144,15 @@ async def test_nobody_waits_for_vectors_where_the_model_decides_by_itself(tmp_pa
     [
         ("おはよう、スタックチャン", "ja", None),
         ("Hi StackChan!", "en", None),
+        ("今日は何曜日？", "ja", None),
+        ("What time is it?", "en", None),
         ("富士通のパソコンにメモリを足したんだ", "ja", TOLD_LOG_ODDS),
         ("I added memory to my Fujitsu computer.", "en", TOLD_LOG_ODDS),
         ("ぼくの嫌いなものって何だっけ", "ja", OF_THEIR_LIFE_LOG_ODDS),
         ("Which food do I hate?", "en", OF_THEIR_LIFE_LOG_ODDS),
     ],
 )
-async def test_a_greeting_is_looked_up_by_nobody_what_is_told_hardly_and_what_they_ask_of_themselves_most(
+async def test_a_greeting_and_the_time_are_looked_up_by_nobody_what_is_told_hardly_and_what_they_ask_of_themselves_most(
     tmp_path: Path, words: str, language: str, leaning: float | None
 ) -> None:
     home = Home(tmp_path)

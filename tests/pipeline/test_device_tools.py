@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,7 +77,8 @@ async def test_only_what_the_device_obeys_is_offered() -> None:
     ],
 )
 async def test_a_small_model_is_offered_what_the_words_ask_for(words: str, names: list[str]) -> None:
-    assert await offered(Body(VOLUME, MUTE), SMALL, words) == names
+    for body in (Body(VOLUME, MUTE), Body(), None):
+        assert await offered(body, SMALL, words) == names
 
 
 @pytest.mark.parametrize(
@@ -130,3 +132,33 @@ async def test_a_device_that_has_gone_or_refuses_is_told_to_the_model() -> None:
     body = Body(MUTE, answer=NotFoundError("gone"))
     with pytest.raises(NotFoundError):
         await tools(body)["mute_microphone"].run({"muted": True}, asker("…"))
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "body", "reply"),
+    [
+        ("もっと大きな声で", "set_volume", Body(VOLUME, answer={"percent": 70}), "音の大きさを70パーセントにしたよ。"),
+        ("もっと大きな声で", "set_volume", None, "ここでは音の大きさを変えられないよ。"),
+        (
+            "もっと大きな声で",
+            "set_volume",
+            Body(VOLUME, answer=NotFoundError("gone")),
+            "ごめんね、それはできなかったよ。",
+        ),
+        ("マイクを切って", "mute_microphone", Body(MUTE), "マイクを切ったよ。"),
+        ("マイクを切って", "mute_microphone", Body(VOLUME), "ここではマイクを変えられないよ。"),
+    ],
+)
+def test_a_small_model_cannot_but_call_and_says_what_became_of_it(
+    words: str, call: str, body: Body | None, reply: str
+) -> None:
+    for small in (True, False):
+        llm = FakeLlm(scripts=[[LlmToolCall(call, {"muted": True, "change": 20}), LlmDone("tool_calls")], answer()])
+        llm.capabilities = replace(SMALL if small else LARGE)
+        given = tuple(tools(body, llm.capabilities).values())
+        play_turn(TurnRequest("desk", text=words), llm=llm, tools=given)
+        if small:
+            assert [(tool.name, tool.prior) for tool in llm.requests[0].tools] == [(call, math.inf)]
+            assert llm.requests[1].answer_schema["properties"]["reply"] == {"type": "string", "enum": [reply]}
+        else:
+            assert all("enum" not in one.answer_schema["properties"]["reply"] for one in llm.requests)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from server.context.deed_replies import CANNOT_RING
 from server.context.prompts import stable_prefix
 from server.engines.base import LlmDone, LlmToolCall
 from server.errors import RequestError
@@ -161,6 +162,45 @@ def test_what_is_not_clear_is_asked(words: str, note: str) -> None:
     llm = turn_of(kept, words, "set_timer")
     assert kept.there == []
     assert note in llm.requests[1].messages[-1].content
+
+
+def replies(llm: FakeLlm) -> list[str]:
+    """What may be said in the last call."""
+    allowed: list[str] = llm.requests[-1].answer_schema["properties"]["reply"]["enum"]
+    return allowed
+
+
+def test_a_small_model_says_what_it_set_what_is_left_and_what_it_ended() -> None:
+    kept = Kept()
+    assert replies(turn_of(kept, "タイマーはあと何分？", "list_timers")) == ["今、動いているタイマーはないよ。"]
+    assert replies(turn_of(kept, "3分のタイマーをかけて", "set_timer")) == ["3分のタイマーをかけたよ。"]
+    assert replies(turn_of(kept, "タイマーはあと何分？", "list_timers")) == ["あと3分だよ。"]
+    assert replies(turn_of(kept, "7時に起こして", "set_timer")) == ["明日の7時に起こすね。"]
+    assert replies(turn_of(kept, "タイマーを止めて", "cancel_timer")) == [
+        "どのタイマーのこと？3分と明日の7時があるよ。"
+    ]
+    assert len(kept.there) == 2
+    assert replies(turn_of(kept, "3分のタイマーを止めて", "cancel_timer")) == ["3分のタイマーを止めたよ。"]
+    assert replies(turn_of(kept, "タイマーを止めて", "cancel_timer")) == ["明日の7時のタイマーを止めたよ。"]
+    assert kept.there == []
+    assert replies(turn_of(kept, "タイマーをセットして", "set_timer")) == ["どのくらいの長さか、何時か教えて。"]
+
+
+async def test_a_timer_counts_from_when_it_was_said() -> None:
+    for capabilities, words in ((SMALL, "10分タイマー"), (LARGE, "…")):
+        kept = Kept()
+        said_at = NOW - timedelta(seconds=8)
+        await tools(kept, capabilities)["set_timer"].run({"minutes": 10}, replace(asker(words), asked_at=said_at))
+        assert kept.there[0].due_at == said_at + timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("capabilities", [SMALL, LARGE])
+@pytest.mark.parametrize("words", ["3分タイマー", "7時に起こして"])
+async def test_a_device_that_cannot_ring_is_promised_nothing(capabilities: Any, words: str) -> None:
+    kept = Kept()
+    told = await tools(kept, capabilities)["set_timer"].run({"minutes": 3}, asker(words, device_id="cli"))
+    assert told == {"timer_set": False, "note": CANNOT_RING}
+    assert kept.there == []
 
 
 def test_other_words_are_asked_as_before() -> None:
