@@ -262,7 +262,7 @@ def _is_of_its_own(told: str, request: str, *, parted_by_end: bool) -> bool:
 
 
 _NEW = re.compile(
-    r"(?:今|いま)(?:は|の)|今度|これから|新しい|新しく|引っ越し(?:た|て)|に(?:変わっ|変え|移っ)"
+    r"(?:今|いま)(?:は|の)|今度|これから|新しい|新しく|に(?:引っ越し[たて]|変わっ|変え|移っ)"
     r"|\b(?:now|new|these days|nowadays|moved to|switched to|changed to)\b",
     re.IGNORECASE,
 )

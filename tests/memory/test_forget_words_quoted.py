@@ -110,6 +110,7 @@ def test_what_belongs_to_the_request_is_not_told(words: str) -> None:
         ("I have diabetes. Forget my illness.", "Forget my illness."),
         ("I live at 12 Old Lane, so forget my address", "so forget my address"),
         ("旧町から新町に引っ越したから、旧町は忘れて", "旧町は忘れて"),
+        ("旧町の住所は忘れて、もう引っ越したから", "旧町の住所は忘れて、"),
         # Whom or what it was about.
         ("Forget about my girlfriend, Anna left me", "Forget about my girlfriend,"),
         ("花子と別れたから、彼女のことは忘れて", "彼女のことは忘れて"),
