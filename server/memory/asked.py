@@ -27,7 +27,7 @@ from server.memory.forget_tool import ForgetMemory, Talk
 from server.memory.forget_words import asks_to_forget, parted
 from server.memory.keeper import Forgotten, Keeper
 from server.memory.nearness import Nearness
-from server.memory.question_words import telling_words
+from server.memory.question_words import needs_what_was_said, telling_words
 from server.memory.recall import Recall
 from server.memory.recall_records import SearchQuery, SearchResult
 from server.memory.recent_talk import recent_turns
@@ -180,11 +180,16 @@ class AskedMemory:
     async def search_for_answer(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
         """As `search`, for a small model: with the words of the user, and only what may answer them, in short.
 
-        Its own words for them are often odd ones; they help where the user's name nothing.
+        Its own words for them are often odd ones. They help where the user's point back or name nothing: of 22 such
+        questions the user's words found 16, both together 22; of 20 others the user's found 20, and with the price of
+        another thing beside them 8 to 14 (E5, written for it).
         """
-        words = asker.words if telling_words(asker.words) else f"{asker.words} {arguments.query}"
-        result = await self.search(replace(arguments, query=words[:_QUESTION_CHARACTERS]), asker)
-        return await to_the_point(result, asker.words, self._embedding, self.near)
+        words = asker.words
+        if needs_what_was_said(words):
+            words = f"{words} {arguments.query}"
+        words = words[:_QUESTION_CHARACTERS]
+        result = await self.search(replace(arguments, query=words), asker)
+        return await to_the_point(result, words, self._embedding, self.near)
 
     async def offer_search(self, asker: Asker, *, by_meaning: bool = True) -> float | None:
         """None while nothing is remembered, and nothing was said in another conversation, that the asker may find.

@@ -6,8 +6,12 @@ miss "realized"; both cost recall (LoCoMo, 1,000 tokens: 4.5 and 1-3 points). Pu
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import unicodedata
+
+from server.memory.nouns import nouns
+from server.memory.request_words import LIGHT_ENGLISH, LIGHT_JAPANESE
 
 _ASKING = (
     "a an the is are was were be been being am do does did done have has had i you he she it we they me him her us them"
@@ -29,6 +33,18 @@ _OF_TALK = frozenset(_TALK.split())
 """What every conversation is full of; in a search they rank low by themselves."""
 _JAPANESE_WORD = re.compile("[\u30a1-\u30fa\u30fc]{2,}|[\u3005\u3400-\u4dbf\u4e00-\u9fff]{2,}")
 _TELLING_LIMIT = 32
+_POINTS_BACK = re.compile(
+    r"それ|そこ|その(?!うち)|そっち|そいつ|あれ(?![、。!?])|あの(?=[一-龯ァ-ヺ])|あそこ|あいつ|こいつ|彼(?!岸)"
+    r"|\b(?:it|its|he|she|they|him|hers?|his|them|theirs?|this one|that one)\b|\b(?:that|there|those)\W*$",
+    re.IGNORECASE,
+)
+_ASKED_OF_ANYTHING = (
+    "colour color colours colors size age height weight job called sort kind type happened happen live lives end start"
+    " began begin cheap expensive far long heavy tall 何色 何歳 何時 何日 何曜日 何円 何個 何人 何匹 何番 何年 何月"
+    " 何回 何階 何処 色 年齢 仕事 大きさ 住所 曜日 理由 種類"
+)
+_OF_ANYTHING = frozenset(_ASKED_OF_ANYTHING.split())
+_ANY_DAY = dt.date(2000, 1, 3)
 _ENDINGS = (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""))
 _SHORTEST_STEM = 3
 _FORMS_LIMIT = 6
@@ -59,6 +75,19 @@ def telling_words(text: str) -> tuple[str, ...]:
     latin = [word.lower() for word in _ENGLISH_WORD.findall(text) if len(word) >= _SHORTEST_STEM]
     found += [form for word in latin if word not in ASKING | _OF_TALK for form in forms(word)]
     return tuple(dict.fromkeys(found))[:_TELLING_LIMIT]
+
+
+def needs_what_was_said(question: str) -> bool:
+    """Whether a question says only with what was said before it what it is about: 名前は？, where does he live?
+
+    It points back, with nothing named before in itself, or names nothing but what is asked of it.
+    """
+    text = unicodedata.normalize("NFKC", question).replace("’", "'")
+    if match := _POINTS_BACK.search(text):
+        return not nouns(text[: match.start()], _ANY_DAY)
+    words = {word.lower() for word in _ENGLISH_WORD.findall(text) if len(word) >= _SHORTEST_STEM} - ASKING - _OF_TALK
+    named = words | {word.casefold() for word in (*_JAPANESE_WORD.findall(text), *nouns(text, _ANY_DAY))}
+    return not named - LIGHT_JAPANESE - LIGHT_ENGLISH - _OF_ANYTHING
 
 
 def forms(word: str) -> list[str]:
