@@ -124,7 +124,8 @@ class LiveListener:
         elif isinstance(event, SilenceNoticed) and expected is not None:
             await self._drop_ahead()
             start_seconds = ears.endpointer.start_seconds
-            assert start_seconds is not None
+            if start_seconds is None or start_seconds >= event.at_seconds:
+                return None  # much sound came at once, and its end is in it, too
             self._trace = self._new_trace(event.at_seconds - event.speech_end_seconds)
             utterance = Utterance(ears.cut(start_seconds, event.at_seconds))
             # Who pauses once in a sentence does so again: one guess is enough.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from server.errors import BusyError, OverloadError, VadError
-from tests.fakes.engines import FakeAsr, FakeLlm, answer
+from tests.fakes.engines import FakeAsr, FakeLlm, answer, loud, silence
 from tests.pipeline.live_house import SPOKEN_SECONDS, House, converse
 
 pytestmark = pytest.mark.unit
@@ -87,6 +87,20 @@ def test_one_answer_is_begun_early_however_often_somebody_pauses_and_each_is_cou
     used = {"calls": 1, "early_used": int(pieces == 1), "early_wasted": int(pieces > 1)}
     assert [{name: trace["llm"][name] for name in used} for trace in house.journal.traces] == [used, used]
     assert house.early_calls == ["used" if pieces == 1 else "wasted"] * 2
+
+
+def test_sound_that_comes_in_one_piece_is_heard_as_in_many() -> None:
+    async def script(house: House) -> None:
+        await house.conversation.listen("auto")
+        await house.conversation.hear(np.concatenate([silence(0.5), loud(1.0), silence(1.5)]))
+        await house.quiet(4.0)
+        await house.conversation.hear(np.concatenate([loud(1.0), silence(0.6), loud(0.6), silence(0.2)]))
+        await house.quiet(4.0)
+
+    house = converse(script)
+    assert [result.outcome for result in house.results] == ["ok", "ok"]
+    first, *_ = (len(request.samples) / 16_000 for request in house.runner.requests if request.samples is not None)
+    assert first == pytest.approx(1.6, abs=0.05)
 
 
 def test_an_answer_begun_early_of_which_no_turn_comes_is_counted_as_wasted() -> None:
