@@ -85,22 +85,30 @@ _ASKING_FORM = (
 )
 _QUOTED_AFTER = re.compile(
     # …というのが彼女の最後の言葉, …って妻に言われた; not さっき…って言ったよね.
-    rf"[^。.!?]*{_ASKING_FORM}[。!]?[」』]?[、,]?\s*(?:って|なんて|とか|という|との|と(?=[^、。!?]{{0,10}}(?:言|いう|いっ|歌|書|頼|伝|叫|思)))"
+    rf"(?:^|(?<=[。.!?]))[^。.!?]*{_ASKING_FORM}[。!]?[」』]?[、,]?\s*(?:って|なんて|とか|という|との"
+    r"|と(?=[^、。!?]{0,10}(?:言|いう|いっ|歌|書|頼|伝|叫|思)))"
     r"(?!(?:さっき|もう|何度も|前に)?(?:言っ(?:た|て)(?:る|の|ん|で|じゃ|よ|ね|はず|$)|頼んだ|お願い|ば))[^。.!?]*"
 )
-_MEMORABLE = r"(?:こと|話|件|やつ|名前|番号|住所|誕生日|情報|記[憶録]|データ|メモ|内容|思い出|約束|パスワード|暗証\S{0,3}|それ|これ|あれ)"
+_MEMORABLE = (
+    r"(?:こと|話|件|やつ|名前|番号|住所|誕生日|情報|記[憶録]|データ|メモ|内容|思い出|約束|パスワード|暗証\S{0,3}"
+    r"|それ|これ|あれ)"
+)
 _MISHAP = re.compile(
     # What one left behind or did not think of, as one tells of it: 宿題を忘れてね, 財布を家に忘れてよ、困った.
-    r"[^、。.!?]*を[^はを、。.!?]{0,12}(?:忘|わす)れて[ねよなさ]+、(?!お願い)[^、。.!?]*(?:た|ない|だ|てる|ている)(?:よ|ね|んだ|の|わ|さ)*(?=[。.!?]|$)"
-    r"|[^、。.!?]*(?:を(?!全部|もう)|[るつうくぐすぬぶむ]のを?)[^はを、。.!?]{0,12}(?:忘|わす)れて[ねよなさ]+(?=[。.!?、\s]|$)(?![、\s]*お願い)"
+    r"(?:^|(?<=[、。.!?]))(?:[^、。.!?]*を[^はを、。.!?]{0,12}(?:忘|わす)れて[ねよなさ]+、(?!お願い)[^、。.!?]*"
+    r"(?:た|ない|だ|てる|ている)(?:よ|ね|んだ|の|わ|さ)*(?=[。.!?]|$)"
+    r"|[^、。.!?]*(?:を(?!全部|もう)|[るつうくぐすぬぶむ]のを?)[^はを、。.!?]{0,12}"
+    r"(?:忘|わす)れて[ねよなさ]+(?=[。.!?、\s]|$)(?![、\s]*お願い)"
     r"|[^、。.!?]*(?:忘|わす)れてね?さ(?=[。.!?、\s]|$)"
-    r"|[^、。.!?]*(?:うっかり|つい|(?<!もう)すっかり)(?:忘|わす)れて[ねよなさ]+"
+    r"|[^、。.!?]*(?:うっかり|つい|(?<!もう)すっかり)(?:忘|わす)れて[ねよなさ]+)"
 )
 _IS_MEMORABLE = re.compile(rf"{_MEMORABLE}を[^、]*[よねな]$")
 """彼の名前を忘れてね by itself asks; with what came of it, it tells."""
 _TAKEN_BACK = re.compile(
-    r"[?.!…,]\s*(?:no|nope|no way|please don't|don't|just kidding|(?:just |only )?(?:kidding|joking)|not really|wait,? no)\W*$"
-    r"|[、。!?…\s](?:いや|いいえ|ううん|やっぱり?(?:いい|なし|やめ)|やっぱ(?:いい|なし|やめ)|(?:うそ|嘘|ウソ){2}|なんてね|なんちゃって)[^、。]{0,5}$"
+    r"[?.!…,]\s*(?:no|nope|no way|please don't|don't"
+    r"|(?:just |only )?(?:kidding|joking)|not really|wait,? no)\W*$"
+    r"|[、。!?…\s](?:いや|いいえ|ううん)[。!]*$"
+    r"|[、。!?…\s](?:やっぱり?(?:いい|なし|やめ)|(?:うそ|嘘|ウソ){2}|なんてね|なんちゃって)[^、。]{0,5}$"
 )
 _CLAUSE = re.compile(r"[^、,;。.!?]+[、,;。.!?]*")
 _ASKING = re.compile(
@@ -272,9 +280,9 @@ _BECAUSE = re.compile(r"(?:から|ので|ため)[ねさなよ]*[。!]*$|^(?:beca
 _WHY = re.compile(
     r"しばらく|知られ|知った|ばれ|バレ|困|恥|はずかし|内緒|ないしょ|秘密|ひみつ|怒|まずい|嫌|いやだ|心配|怖|冗談|嘘|うそ|間違|勘違"
     r"|後悔|[見聞読]られ|聞かれ|読まれ|たくない|欲しくない|ほしくない|別れ|関係ない|必要ない|いらない"
-    r"|\b(?:want(?:s|ed)?|wish|hope|know[ns]?|knew|find(?:s|ing)? out|found out|asham\w+|embarrass\w*|secrets?|private|angry"
-    r"|mad|upset|regret|sorry|afraid|scared|worr\w+|jok\w+|lie[ds]?|lying|kidding|made up|matters?|need(?:s|ed)?|because"
-    r"|for a while|wrong|mistake\w*)\b",
+    r"|\b(?:want(?:s|ed)?|wish|hope|know[ns]?|knew|find(?:s|ing)? out|found out|asham\w+|embarrass\w*|secrets?|private"
+    r"|angry|mad|upset|regret|sorry|afraid|scared|worr\w+|jok\w+|lie[ds]?|lying|kidding|made up|matters?|need(?:s|ed)?"
+    r"|because|for a while|wrong|mistake\w*)\b",
     re.IGNORECASE,
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from server.memory.forget_words import asks_to_forget
@@ -318,3 +320,10 @@ def test_requests_to_forget_are_known(words: str) -> None:
 @pytest.mark.parametrize("words", OTHER_WORDS)
 def test_what_speaks_of_forgetting_or_erases_other_things_is_no_request(words: str) -> None:
     assert not asks_to_forget(words)
+
+
+@pytest.mark.parametrize("piece", ["あ", "を", "忘れて", "を忘れてね", "を忘れてね、", "a ", "forget "])
+def test_long_words_are_read_in_no_time(piece: str) -> None:
+    began = time.perf_counter()
+    asks_to_forget(piece * (8000 // len(piece)))
+    assert time.perf_counter() - began < 1.0
