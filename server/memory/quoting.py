@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import filterfalse
 
 from server.memory.bare_answers import asks_another, is_answer, statement_of
+from server.memory.carrying_out import carried_out
 from server.memory.check import is_correction, is_filler, without_greeting
 from server.memory.content import content_words, has_value, is_bare_value, is_supposed, is_unasserted_value
 from server.memory.dates import named_days
@@ -99,6 +100,8 @@ def _add(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, 
             pieces.append(_Piece((place,), quote, language, begins=number > 0))
         return
     piece = _Piece((place,), _lasting(one, language), language)
+    if corrects and _carried_out(pieces, exchanges, place, language):
+        return
     if corrects and place and not is_filler([exchanges[place - 1].user]) and not _apart(exchanges, place, one.user):
         _add_to_what_was_before(pieces, exchanges, piece)
     else:
@@ -159,6 +162,19 @@ def _put_right(
         if _apart(exchanges, place, piece.quote, said_by=piece.about):
             continue
         if piece.language == said.language and (made := restated(piece.quote, said.on, said)):
+            pieces[number] = replace(piece, about=(*piece.about, place), quote=made.text)
+            return True
+    return False
+
+
+def _carried_out(pieces: list[_Piece], exchanges: Sequence[SpokenExchange], place: int, language: str) -> bool:
+    """Whether what was told earlier in the segment now has the value that a whole sentence puts right."""
+    said = PutRight(exchanges[place].user, exchanges[place].on, language)
+    for number in range(len(pieces) - 1, -1, -1):
+        piece = pieces[number]
+        if piece.language != language or _apart(exchanges, place, piece.quote, said_by=piece.about):
+            continue
+        if made := carried_out(piece.quote, said, adjacent=piece.about[-1] == place - 1):
             pieces[number] = replace(piece, about=(*piece.about, place), quote=made.text)
             return True
     return False
