@@ -26,6 +26,7 @@ from server.memory.request_words import LIGHT_ENGLISH, LIGHT_JAPANESE
 
 _log = logging.getLogger(__name__)
 _LIGHT = LIGHT_JAPANESE | LIGHT_ENGLISH
+_LATIN = re.compile(r"[A-Za-z]+")
 _LOOKED_AT = 3
 _MOST_SENTENCES = 8
 _UNSURE_WIDTHS = 0.5
@@ -52,7 +53,9 @@ async def to_the_point(
             vector = (await embedding.embed_queries([question]))[0]
         except EmbeddingError as error:
             _log.warning("sentences of memories are not compared: %s", error.code)
-    words = frozenset(word.casefold() for word in telling_words(question)) - _LIGHT
+    # Before their forms are made: prices would stay of price.
+    heavy = _LATIN.sub(lambda word: " " if word[0].casefold() in _LIGHT else word[0], question)
+    words = frozenset(word.casefold() for word in telling_words(heavy)) - _LIGHT
     kept: list[tuple[Candidate, _Verdict]] = []
     for candidate in result.candidates[:_LOOKED_AT]:
         found = _telling(candidate.memory.summary)

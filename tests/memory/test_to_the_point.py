@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from server.events import Samples
 from server.memory.nearness import Nearness
 from server.memory.recall_records import Candidate, Searched, SearchResult
 from server.memory.to_the_point import to_the_point
+from server.memory.tool_results import SMALL_MODEL_LIMITS, search_result
 from tests.memory.making import WordVectors
 from tests.memory.test_memory_tools import memory
 
@@ -108,3 +110,17 @@ async def test_the_next_one_answers_where_the_first_is_far() -> None:
 async def test_only_what_is_near_can_be_meant_instead(second: float, ambiguous: bool) -> None:
     both = found(("赤い自転車を買った。", 0.9), ("青い傘を買った。", second), ambiguous=True)
     assert (await to_the_point(both, "どれ？", Told({}), NEAR)).ambiguous is ambiguous
+
+
+async def test_a_light_word_in_common_brings_nothing_near() -> None:
+    assert await shown(found(("値段は三万円。", 0.5)), "鳥の値段は？") == []
+    assert await shown(found(("The price was 30 dollars.", 0.5)), "What was the price of the canoe?") == []
+
+
+def test_a_small_model_is_shown_the_best_and_of_that_the_answer() -> None:
+    both = found((BOTH, 0.9), ("傘は黄色。", 0.85))
+    first = replace(both.candidates[0], answer="自転車の鍵は赤い箱に入れたよ。")
+    told = search_result(replace(both, candidates=(first, both.candidates[1])), SMALL_MODEL_LIMITS)
+    assert [one["summary"] for one in told["candidates"]] == ["自転車の鍵は赤い箱に入れたよ。"]
+    choose = search_result(replace(both, ambiguous=True), SMALL_MODEL_LIMITS)
+    assert [one["summary"] for one in choose["candidates"]] == [BOTH, "傘は黄色。"]

@@ -66,3 +66,15 @@ def test_a_large_model_may_look_up_what_it_asks_the_user_about():
     which = {"forgotten": 0, "which": FOUND["candidates"]}
     after = offered("パソコンのことは忘れて", which, FORGET, small=False)[-1]
     assert after == ["search_memory", "read_memory_source", "forget_memory"]
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize(("call", "result"), [(SEARCH, FOUND), (FORGET, {"forgotten": 1})])
+def test_only_a_small_model_is_held_to_replies_made_of_the_result(call, result, small):
+    tools = [Given(call.name, result)]
+    llm = FakeLlm(scripts=[[call, LlmDone("tool_calls")], answer()])
+    llm.capabilities = replace(llm.capabilities, wants_examples=small)
+    words = "パソコンはいくらだった？" if call is SEARCH else "パソコンのことは忘れて"
+    assert play_turn(TurnRequest("desk", text=words), llm=llm, tools=tools).result.outcome == "ok"
+    before, after = (request.answer_schema["properties"]["reply"] for request in llm.requests)
+    assert ("enum" in after or after != before) is small
