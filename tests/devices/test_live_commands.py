@@ -41,11 +41,14 @@ async def test_typed_words_turn_the_microphone_of_the_device_that_is_connected(t
         assert desk.muted
 
 
-async def test_a_device_that_names_no_command_is_given_none(tmp_path: Path) -> None:
-    async with live_server(tmp_path) as live, robot(live) as desk:
-        await live.client.post("/v1/turns", json={"text": "音を小さくして"})
+async def test_a_device_that_names_no_command_is_given_none_and_it_is_said(tmp_path: Path) -> None:
+    llm = calls("set_volume")
+    async with live_server(tmp_path, llm=llm) as live, robot(live) as desk:
+        typed = await live.client.post("/v1/turns", json={"text": "音を小さくして"})
+        assert typed.json()["outcome"] == "ok"
         assert desk.messages(Command) == []
-        assert live.engines.llm.requests[0].tools == ()  # type: ignore[attr-defined]
+    reply = llm.requests[1].answer_schema["properties"]["reply"]
+    assert reply["enum"] == ["ここでは音の大きさを変えられないよ。"]
 
 
 async def test_what_a_device_leaves_out_of_its_sound_is_silence(tmp_path: Path) -> None:
