@@ -36,6 +36,7 @@ from server.storage.database import Databases
 from server.storage.memory_ids import MEMORY_ID
 from server.storage.memory_records import Job, NewMemory, OpenExchange
 from server.storage.recall_tables import Confidence
+from server.storage.records import SourceTurn
 from server.storage.words import entity_key
 
 _EXCHANGES_LIMIT = 60
@@ -96,6 +97,7 @@ class Ingestor:
         async with self._databases.world(write=False) as db:
             session = await sessions.get_session(db, job.subject)
             exchanges = await segments.open_exchanges(db, job.subject, limit=_EXCHANGES_LIMIT)
+            private = await segments.privately_spoken(db, job.subject) if exchanges else []
         again_at: dt.datetime | None = None
         if session is not None and exchanges:
             over_at = session.last_active_at + self._limits.idle_close
@@ -105,7 +107,7 @@ class Ingestor:
             asked = False
             for part in await self._segments(exchanges, ended=ended):
                 before = exchanges[taken - 1] if taken else None
-                there = _present(exchanges, range(taken, taken + len(part)))
+                there = present(private, part)
                 asked = await self._take_in(job, part, before, there) or asked
                 taken += len(part)
             if asked and self._after_asking is not None:
@@ -296,23 +298,19 @@ def _proposal(
     return Proposal(memory, corrects, recalled, put_right=put_right)
 
 
-def _present(exchanges: Sequence[OpenExchange], part: range) -> tuple[str, ...]:
+def present(spoken: Sequence[SourceTurn], part: Sequence[OpenExchange]) -> tuple[str, ...]:
     """Whose a private part is beside who said it: of those who spoke before it in that room, who also did after it.
 
-    Who came later was not there. What belongs to the house belongs to nobody, and there only who said it is noted.
+    `spoken`: in private rooms, in the whole session so far, when ever it was taken in. Who came later was not there.
+    What belongs to the house belongs to nobody, and there only who said it is noted.
     """
-    first = exchanges[part.start].user
-    if first.visibility != "private":
+    first, last = part[0], part[-1]
+    if first.user.visibility != "private":
         return ()
-
-    def spoke(some: Sequence[OpenExchange]) -> dict[str, None]:
-        room = [
-            one.user for one in some if one.user.channel_id == first.channel_id and one.user.visibility == "private"
-        ]
-        return dict.fromkeys(user.speaker_id for user in room if user.speaker_id is not None)
-
-    after = spoke(exchanges[part.stop :])
-    return tuple(name for name in spoke(exchanges[: part.start]) if name in after)
+    room = [one for one in spoken if one.channel_id == first.user.channel_id and one.speaker_id is not None]
+    after = {one.speaker_id for one in room if one.turn_id > last.turn_id}
+    before = dict.fromkeys(one.speaker_id for one in room if one.turn_id < first.turn_id)
+    return tuple(name for name in before if name in after and name is not None)
 
 
 def _answering(proposal: Proposal, asked: OpenExchange | None) -> Proposal:

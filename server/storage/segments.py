@@ -50,6 +50,22 @@ async def open_exchanges(db: AsyncSession, session_id: str, *, limit: int = 100)
     ]
 
 
+async def privately_spoken(db: AsyncSession, session_id: str) -> list[SourceTurn]:
+    """What known speakers said in private rooms in this session so far, taken in or not; oldest first."""
+    row = SourceTurnRow
+    said = (
+        select(row)
+        .where(
+            col(row.session_id) == session_id,
+            col(row.role) == "user",
+            col(row.visibility) == "private",
+            col(row.speaker_id).is_not(None),
+        )
+        .order_by(col(row.turn_id))
+    )
+    return [record(SourceTurn, one) for one in (await db.exec(said)).all()]
+
+
 async def sessions_with_open_exchanges(db: AsyncSession) -> list[str]:
     """Sessions, also closed ones, that have exchanges in no segment; the longest silent first."""
     waiting = (

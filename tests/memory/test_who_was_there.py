@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
+from server.memory.ingest import present
+from server.storage.memory_records import OpenExchange
+from server.storage.records import SourceTurn
 from tests.memory.making import House, house
 from tests.memory.said_and_noted import summaries
 
@@ -44,3 +48,19 @@ async def test_a_private_memory_is_also_theirs_who_heard_it(
     assert finders == (
         ["mika", "ren", "hiro", None] if not private else [n for n in ("mika", "ren", "hiro") if n in whose]
     )
+
+
+def turn(turn_id: int, speaker: str | None, room: str = "web:1") -> SourceTurn:
+    at = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
+    return SourceTurn(
+        turn_id, turn_id, "s", room, "user", speaker, "hi", "en", "private", at, "Asia/Tokyo", None, False, None
+    )
+
+
+def test_it_does_not_matter_when_what_was_said_around_it_was_taken_in() -> None:
+    told = turn(3, "mika")
+    part = [OpenExchange(3, "ok", "p", told, None)]
+    around = [turn(1, "ren"), turn(2, "hiro"), told, turn(4, "ren")]
+    assert present(around, part) == ("ren",)
+    assert present([*around, turn(5, "hiro", "web:2")], part) == ("ren",), "in another room"
+    assert present(around[2:], part) == ()
