@@ -21,6 +21,7 @@ from server.memory.english_words import VERBS
 from server.memory.nouns import nouns
 from server.memory.prompts import Draft
 from server.memory.questions import asks, sentences
+from server.memory.supposed_words import GOVERNS
 from server.memory.telling import PREFERENCE, tells
 from server.memory.topic_words import begins_with_ones_own, joins, points_back
 from server.memory.whose import persons
@@ -61,6 +62,15 @@ _APPOINTMENT = re.compile(
 _BREATH = 300
 """Characters; what is longer is a story, or was pasted, and would take a time that grows with its square."""
 _COPULA = re.compile(r"(?:(?<=[一-龯ァ-ヺー])|(?<=好き)|(?<=嫌い))で$")
+_UNFINISHED = re.compile(r"(?:[てで]|があり)$")
+_THERE_IS = re.compile(r"(?P<of>[がも])(?:あって|あり)$")
+_LASTS = (
+    (re.compile(r"(?<=[てで])いて$"), "いる"),
+    (re.compile(r"(?<=[てで])て$"), "る"),
+    (re.compile(r"(?<=[がも])いて$"), "いる"),
+    (re.compile(r"くて$"), "い"),
+)
+"""What lasts is so now, whatever is told next."""
 _NOMINAL = re.compile(r"(?:[一-龯ァ-ヺー]|好き|きらい|だ|です)(?:だ|です|なんだ|なの)?(?:よ|ね|わ)*[。!]*$")
 """What it says of something is a noun, or as good as one."""
 _LIKED_TOPIC = re.compile(r"^(?![そこあ]れ|[そこあ]こ|[そこあ]の)[^、。はが]{1,12}は")
@@ -75,9 +85,10 @@ def matters(text: str, on: dt.date) -> tuple[str, ...]:
     found: list[str] = []
     for sentence in sentences(text) if len(text) <= _BREATH else ():
         for place, clause in enumerate(_clauses(sentence)):
-            begins = bool(found) and not asks(clause) and _is_another(found[-1], clause, on, within=place > 0)
-            if begins:
-                found[-1] = _COPULA.sub("だ", _unjoined(found[-1]))
+            ended = _finished(_unjoined(found[-1]), on) if found else None
+            begins = ended is not None and not asks(clause) and _is_another(found[-1], clause, on, within=place > 0)
+            if begins and ended is not None:
+                found[-1] = ended
                 found.append(_begun(clause))
             elif found:
                 found[-1] += clause if place else _between(found[-1]) + clause
@@ -105,12 +116,28 @@ def one_matter_each(draft: Draft, on: dt.date) -> Iterator[Draft]:
         yield replace(draft, summary=ended, topic=topic, entities=names)
 
 
+def _finished(text: str, on: dt.date) -> str | None:
+    """A clause as a sentence of its own; None where only what it was joined to tells whether it was or will be."""
+    if not _UNFINISHED.search(text):
+        return text
+    if there_is := _THERE_IS.search(text):
+        ahead = any(one.last >= on for one in named_days(text, on))
+        return text[: there_is.start()] + (f"{there_is['of']}ある" if ahead else "")
+    for pattern, ending in _LASTS:
+        if pattern.search(text):
+            return pattern.sub(ending, text)
+    return _COPULA.sub("だ", text) if _COPULA.search(text) else None
+
+
 def _between(text: str) -> str:
     return "" if _JAPANESE.search(text[-2:]) else " "
 
 
 def _clauses(sentence: str) -> Iterator[str]:
     """The clauses of a sentence with what joins them at their ends, that may be matters of their own."""
+    if GOVERNS.search(straight(sentence)):
+        yield sentence
+        return
     joint = _JAPANESE_JOINT if _JAPANESE.search(sentence) else _ENGLISH_JOINT
     start = 0
     for match in joint.finditer(sentence):

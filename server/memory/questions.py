@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from server.storage.words import plain
+from server.storage.words import plain, straight
 
 _TITLE = re.compile(r"\b(Mrs?|Dr)\.")
 _NO_STOP = "\ue000"
@@ -53,10 +53,36 @@ _QUESTION = re.compile(
 )
 
 
+_TELLS = re.compile(
+    r"^(?:will|may|mark) (?:is|was|has|had|lives?(?<=s)|works?(?<=s)|likes?(?<=s)|loves?(?<=s)|hates?(?<=s)"
+    r"|plays?(?<=s)|wants?(?<=s)|needs?(?<=s)|comes?(?<=s)|goes|went|moved|lived|worked)\b[^?？]*$"
+    r"|^what (?:i|we|he|she|they) [^?？]*? (?:is|was|are|were) [^?？]*$"
+    r"|^(?:when|where) (?:i|we|he|she|they|my \w+|our \w+)(?:'\w+)? "
+    r"\w[^?？]*? (?:i|we|he|she|they|there)(?:'\w+)? [^?？]*$"
+    r"|(?:(?:お?(?:母|父|兄|姉|弟|妹)|妻|夫|息子|娘|祖父|祖母|友達|彼女?|私|僕|俺)(?:さん|ちゃん)?|\w(?:さん|くん|ちゃん))[はが]"
+    rf"(?:(?!{_WHICH})[^?？])*だろう[。!]*$"
+)
+"""No question turns these round: Will lives in Leeds; what I like is tea; 母は入院するだろう."""
+_ASIDE = re.compile(
+    r"^(?=(?:i|i'm|i've|my|we|we're|we've|our)\b)(?!i (?:mean|wonder|guess|forgot|forget|said|asked|think|know)\b)"
+    r"(?P<told>[^,?]{6,}),\s+(?:(?:and|so|but)\s+)?(?:what|when|where|who|whose|which|how|why|can|could"
+    r"|do|does|is|are|should|will|would)\b[^,]*\?\s*$",
+    re.IGNORECASE,
+)
+"""I'm allergic to nuts, what can I eat?"""
+
+
 def asks(sentence: str) -> bool:
     """Whether a sentence is a question, or asks to be told, and nothing else."""
     words = plain(sentence).strip()
-    return bool(_QUESTION.search(words)) and not asks_to_remember(words) and not _TOLD_BEFORE_ASKING.search(words)
+    if _TOLD_BEFORE_ASKING.search(words) or _ASIDE.search(words) or _TELLS.search(words):
+        return False
+    return bool(_QUESTION.search(words)) and not asks_to_remember(words)
+
+
+def told_like_a_question(sentence: str) -> bool:
+    """Whether a statement begins as a question does: Will lives in Leeds; what I like is tea."""
+    return bool(_TELLS.search(plain(sentence).strip()))
 
 
 def only_asks(text: str) -> bool:
@@ -72,6 +98,8 @@ def asks_to_remember(words: str) -> bool:
 
 def without_its_question(sentence: str) -> str:
     """A sentence that tells and then asks, without what it asks: 猫を飼うけど、名前はどうしよう is 猫を飼う。"""
+    if (aside := _ASIDE.search(straight(sentence).strip())) is not None:
+        return aside["told"] + "."
     match = _TOLD_BEFORE_ASKING.search(sentence)
     words = plain(sentence).strip()
     if match is None or not _QUESTION.search(words) or asks_to_remember(words):

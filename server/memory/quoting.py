@@ -327,7 +327,7 @@ def _lasting(one: SpokenExchange, language: str) -> str:
     found = list(sentences(words))
     if found and asks(found[0]) and not all(map(asks, found)):
         words = _joined([*filterfalse(asks, found), *filter(asks, found)], language)
-    elif language == "ja" and len(found) == 1:
+    elif len(found) == 1:
         words = without_its_question(words)
     return _ended(lasting(words, one.on, language), language)
 

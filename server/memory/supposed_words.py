@@ -40,6 +40,31 @@ PAST = re.compile(
     re.IGNORECASE,
 )
 """What it says was so then; what is so now is another matter."""
+GOVERNS = re.compile(
+    r"[「」『』“”\"]|(?:^|\s)[‘'](?=\w)|もし(?!もし)|仮に|たとえ|(?:っ|だ|か)たら|なら(?!な|び|べ)|れば"
+    r"|と(?:か)?(?:言|いう|いっ|聞|きい|思|考え|信じ|疑)|って(?:言|いう|いっ|聞|きい|思|おも|話)|らしい|(?:る|た|だ|い)そう(?:だ|で)"
+    r"|みたい|だろう|でしょう|かも|はず|つもり|嘘|うそ|冗談|なんて[ねな]|なんちゃって|わけ(?:じゃ|では)|とは限ら|ふりを|夢[のにで]"
+    r"|(?:ドラマ|映画|小説|漫画|マンガ|アニメ|ゲーム|芝居|劇|物語|本)(?:の(?:話|中|設定)|では|だと)|作り話"
+    r"|\b(?:says?|said|saying|tells?|told|asks?|asked|thinks?|thought|believes?|believed|heard|hears?|reads? that"
+    r"|claims?|claimed|suppos(?:e|ed|ing)|supposedly|imagin(?:e|ed|ing)|pretend(?:s|ed|ing)?|dream(?:s|ed|t)?"
+    r"|wish(?:es|ed)?|hop(?:e|es|ed|ing)|doubts?|doubted|den(?:y|ies|ied)|if|unless|whether|would|could|might"
+    r"|maybe|perhaps|probably|apparently|according to|seems?|guess|not true|isn't true|untrue|false|lie|lying"
+    r"|neither|nor|kidding|joking|afraid|worr(?:y|ied)|learned that|promised?"
+    r"|in (?:the|a|my) (?:film|movie|book|story|game|novel|show|play|series|dream))\b",
+    re.IGNORECASE,
+)
+"""Reports, supposes, doubts or denies what stands beside it, or quotes: cut off from it, that says something else."""
+FICTION = re.compile(
+    r"(?:^|[。、!])(?:全部|ぜんぶ|これは|今のは)?(?:嘘|うそ|冗談)(?:(?:だった|です|なんだ|だ)(?:けど|が|ね|よ)*)?(?:[、。!]|$)"
+    r"|なんて(?:ね[えー]?|な)[。!]*$|なんちゃって"
+    r"|(?:ドラマ|映画|小説|漫画|マンガ|アニメ|ゲーム|芝居|劇|物語|夢)の(?:話|中|設定)(?:だけど|なんだけど|で(?:は|すが)?|だと|、)|作り話だけど"
+    r"|もし(?:も)?、?(?:私|わたし|あたし|僕|ぼく|俺|おれ|自分)が[^。]*(?:なら|だったら|だとしたら)"
+    r"|^(?:(?:so|and|now|just|okay|well),?\s+)*(?:imagine|suppose|pretend|let's (?:say|pretend|imagine|suppose))\b"
+    r"|\bif (?:i|we) (?:were|was|had been)\b|\b(?:just|only) (?:kidding|joking)\b|\b(?:i'm|i was) (?:kidding|joking)\b"
+    r"|^in (?:the|a|my|this) (?:film|movie|book|story|game|novel|show|play|series|dream)\b",
+    re.IGNORECASE,
+)
+"""It is a game, a story or a joke, and nothing of it is so."""
 NOT_THAT = re.compile(
     r"(?:そう|それ)(?:じゃ|では)な(?:い(?:よ|って|んだ|です)?|くて)|\bthat's not (?:right|it|true)\b"
     r"|\bnot (?:quite|really|at all)\b"

@@ -18,7 +18,8 @@ from server.memory.nouns import is_said_of, nouns
 from server.memory.numbers import quantities
 from server.memory.orders import is_order
 from server.memory.plain_facts import is_plain_fact
-from server.memory.questions import asks, asks_to_remember, sentences
+from server.memory.questions import asks, asks_to_remember, sentences, told_like_a_question
+from server.memory.supposed_words import FICTION
 from server.memory.wishes import only_leads_up
 from server.storage.words import plain
 
@@ -67,6 +68,10 @@ _STATES = re.compile(
     r"(?:た|だ|です|ます|なの|んだ)(?:よ|ね|けど|から)*[。!]*$|から、|ので、|けど、|\b(?:i|i'm|i've|i'll|we|we're|my|our)\b|\b(?:is|was|has)\b"
 )
 _FOR_AN_ORDER = re.compile(r"(.{4,}?)(?:から|ので|(?<=だ)し|けど)、")
+_BESIDE_AN_ORDER = re.compile(
+    r"^[^,]+,\s+(?:(?:because|since|but|as)\s+)?(?P<told>(?:I|I['’]m|I['’]ve|my|we|we['’]re|our)\b.+)$", re.IGNORECASE
+)
+"""Tell me a joke, I'm allergic to nuts. After "and", it is what is to be told or done."""
 _TELLING_ENGLISH = re.compile(
     r"\b(?:i|i'm|i've|i'll|i'd|my|we|we're|we've|our|he|he's|she|she's|his|her|they|their|there's|the|a)\b",
     re.IGNORECASE,
@@ -90,6 +95,9 @@ def tells(text: str, on: dt.date, language: str) -> bool:
     left = list(sentences(without_greeting(without_request(text))))
     if any(asks_to_remember(sentence) for sentence in left):
         return True
+    if len(left) > 1 and FICTION.search(left[-1]) and len(left[-1]) <= _STATEMENT * 3:
+        # 百万円だったよ。なんてね。
+        return False
     return any(
         _sentence_tells(one, on, language)
         for place, one in enumerate(left)
@@ -133,8 +141,10 @@ def written_in(text: str) -> Literal["ja", "latin"] | None:
 
 def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
     plain = _plain(text)
-    if asks(text):
+    if asks(text) or FICTION.search(plain):
         return False
+    if language == "en" and (_COMMAND.search(plain) or is_order(plain)) and (beside := _BESIDE_AN_ORDER.search(text)):
+        return _sentence_tells(beside["told"], on, language)
     is_exact = exact(plain, on)
     if is_correction(plain):
         return True
@@ -150,6 +160,8 @@ def _sentence_tells(text: str, on: dt.date, language: str) -> bool:
         content = [word for word in re.findall(r"[a-z0-9][a-z0-9'-]*", plain) if word not in _EMPTY_ENGLISH]
         # Anna is 12; school starts at eight.
         told = _TELLING_ENGLISH.search(plain) or is_said_of(text.strip())
+        if told_like_a_question(text):
+            return bool(content)
         dated = is_exact and any(word in VERBS for word in plain.split()[1:3])
         return bool(told or dated) and (len(content) >= 2 or (is_exact and bool(content)))
     if language != "ja":

@@ -21,16 +21,22 @@ _TELL_ME = re.compile(
 )
 _WISH = re.compile(
     r"(?:[いきしちにみりえけせてねべめれげびぎじ]|[見出来寝着得])たい(?:な[あぁー]?|んだ?|のだ?|です|よ|けど|が)*[。!、\s]*$"
-    r"|^(?:(?:so|and|well|now|oh|hey),?\s+)*i(?:\s+(?:really|just))?(?:\s+(?:want|need|have)|'d\s+(?:like|love)|\s+would\s+like)"
+    r"|^(?:(?:so|and|well|now|oh|hey),?\s+)*i(?:\s+(?:really|just))?(?:\s+(?:want|need"
+    r"|have(?=\s+to\s+(?:call|phone|ring|text|e?mail|message|write|contact|find|check|look|know|go|get)\b))|'d\s+(?:like|love)|\s+would\s+like)"
     r"\s+to\s",
     re.IGNORECASE,
 )
 _LEADS_UP = re.compile(r"たい(?:ん|の)(?:だ|です)?(?:けど|が)[、。!\s]*$")
 """It goes on with what the robot is to do about it, whether that is said or not."""
+_OF_A_LIFE = re.compile(
+    r"(?:離婚|結婚|再婚|婚約|転職|退職|引退|就職|独立|起業|留学|進学|入学|卒業|退学|移住|引っ越し?|引越し?|手術|出産|入院|退院|養子)(?:が|を)?(?:し|受け)?たい"
+    r"|(?:辞め|やめ|別れ|死に|痩せ|やせ|産み|生み|治し|飼い|建て)たい"
+)
+"""A wish that nobody wants a robot for."""
 _OF_THE_ROBOT = re.compile(
     r"(?:聞き|聴き|知り|きき)たい(?!こと)|教えてほし"
     r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+to\s+(?:know|hear|listen)\b"
-    r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+you\s+to\b",
+    r"|\bi(?:\s+(?:want|need)|'d\s+(?:like|love)|\s+would\s+like)\s+you\s+to\b(?!\s+(?:know|understand|remember)\s+(?!how|what|when|where|who|why|if))",
     re.IGNORECASE,
 )
 _OF_THEIR_LIFE = re.compile(
@@ -70,6 +76,7 @@ def only_leads_up(sentence: str, rest: str) -> bool:
     """
     told = without_its_question(sentence)
     words = plain(told).strip()
-    if _OF_THE_ROBOT.search(words) or _LEADS_UP.search(words) or _TELL_ME.search(words):
+    leads_up = _LEADS_UP.search(words) and not _OF_A_LIFE.search(words)
+    if _OF_THE_ROBOT.search(words) or leads_up or _TELL_ME.search(words):
         return True
     return bool(_WISH.search(words)) and (told != sentence or wants_to_know(rest))

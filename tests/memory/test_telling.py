@@ -141,3 +141,61 @@ def test_orders_are_known() -> None:
 )
 def test_the_script_is_told_where_the_letters_tell(text: str, script: str | None) -> None:
     assert written_in(text) == script
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("I'd like you to know that I'm allergic to nuts", "I need you to know my wife is pregnant"),
+        *("I have to take insulin. Do you know what it is?", "I have to use a wheelchair. Is there a ramp?"),
+        *("Tell me a joke, I'm allergic to nuts", "Play some music, my wife is pregnant"),
+        *("I'm allergic to nuts, what can I eat?", "My knee hurts, so should I see a doctor?"),
+        *("離婚したいんだけど", "仕事を辞めたいんだけど", "来年留学したいんだけど"),
+        *("Will lives in Leeds", "May is my sister", "What I like is tea", "What we need is a bigger flat."),
+        *("When I was five I broke my leg", "When my mother died I moved to York"),
+        *("母は入院するだろう", "田中さんは転職するだろう"),
+    ],
+)
+def test_what_begins_or_ends_as_a_wish_an_order_or_a_question_is_told(text: str) -> None:
+    assert tells(text, dt.date(2026, 11, 30), "en" if text.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("I want to call Sarah, what's her number?", "I have to call Sarah. What's her number?"),
+        *("Tell me a joke, I'm bored", "Sing a song, please", "I wonder, what time is it?"),
+        *("音楽が聴きたいんだけど", "明日は雨だろう", "母は何歳だろう", "いつだろう"),
+        *("Will it rain", "When will it rain", "What I like", "Where I put my keys", "Will mom come", "May I go"),
+    ],
+)
+def test_what_is_one_is_not(text: str) -> None:
+    assert not tells(text, dt.date(2026, 11, 30), "en" if text.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Imagine I live on Mars and my brother is a king",
+            "Let's pretend my sister is 90",
+            "If I were rich, I'd move",
+        ),
+        *("In the film my brother is a king", "I bought a yacht for 9000 dollars, just kidding"),
+        *("嘘だけど、弟は王様だよ", "ドラマの話だけど、弟は王様だよ", "もし私が社長なら給料を上げるし、弟は部長だよ"),
+        *("自転車を百万円で買ったよ、なんてね", "自転車を百万円で買ったよ。なんてね。", "弟は王様だよ。冗談だよ。"),
+    ],
+)
+def test_a_story_a_game_or_a_joke_is_not_told(text: str) -> None:
+    assert not tells(text, dt.date(2026, 11, 30), "en" if text.isascii() else "ja")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("ドラマを見るのが好きだよ", "映画の約束が金曜にあるよ", "弟は冗談が好きだよ", "嘘が嫌いなんだ"),
+        *("I like crime shows.", "My brother plays in a film.", "I hate jokes about cats."),
+    ],
+)
+def test_what_only_speaks_of_stories_is(text: str) -> None:
+    assert tells(text, dt.date(2026, 11, 30), "en" if text.isascii() else "ja")
