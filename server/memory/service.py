@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from server.config_sections import MemorySettings, SessionSettings
 from server.engines.base import EmbeddingEngine, LlmCapabilities, LlmEngine
-from server.errors import EmbeddingError, MemoryIndexError
+from server.errors import MemoryIndexError
 from server.memory.asked import AskedMemory, MemoryTool, OnSearch, query_of
 from server.memory.asking import Asker
 from server.memory.fusion import SUMMARIES_AND_SOURCES
