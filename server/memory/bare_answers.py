@@ -34,7 +34,8 @@ _ASKED = re.compile(
     r"(?P<money>いくら|値段|価格|料金|how much|price|cost)"
     r"|(?P<clock>何時|what time)"
     r"|(?P<day>いつ|何日|何曜|日にち|日付|when|what (?:day|date)|which day)"
-    r"|(?P<count>何[一-龯]|いくつ|どれくらい|どのくらい|番号|how (?:many|long|old|far|big|tall|heavy)|number)",
+    r"|(?P<count>何[一-龯]|いくつ|どれくらい|どのくらい|番号|コード|アドレス|(?<![a-z])ip(?![a-z])"
+    r"|how (?:many|long|old|far|big|tall|heavy)|number|\bcode\b|\bpin\b)",
     re.IGNORECASE,
 )
 _NO_SUBJECT = re.compile(

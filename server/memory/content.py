@@ -81,6 +81,9 @@ _LIGHT_KANA = frozenset(
         "すいません",
     ]
 )
+_CODE = re.compile(r"\b\d+(?:[-.]\d+){2,}\b|\b\d{2,4}-\d{3,4}\b", re.ASCII)
+"""A telephone number or address: one value, whatever numbers are in it."""
+_PART_OF_DAY = re.compile(r"(?:午前|午後|朝|昼|夕方|夜)の?(?=[\d一二三四五六七八九十])")
 _LIGHT_KANJI = frozenset(
     [
         "買",
@@ -294,6 +297,7 @@ def _only_denied(plain: str) -> bool:
 
 
 def _is_value_alone(plain: str) -> bool:
+    plain = _PART_OF_DAY.sub("", _CODE.sub("1", plain))
     numbers, days = quantities(plain), {(one.first, one.last) for one in named_days(plain, _ANY_DAY)}
     weekdays = {match[0] for match in WEEKDAY.finditer(plain)}
     named = bool(days) or len(numbers) == 1 or (len(weekdays) == 1 and not numbers)

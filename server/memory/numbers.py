@@ -72,6 +72,7 @@ _MEASURES = frozenset(("gb", "mb", "tb", "kg", "km", "cm", "mm", "ml", "kw"))
 _PARTS_OF = {"時": "分", "時間": "分", "月": "日"}
 _MOMENTS = frozenset(_PARTS_OF.items())
 _HALF = re.compile(rf"(?<=[\d{_KANJI}]時)半|(?<=[\d{_KANJI}]時間)半")
+_FRACTION = re.compile(rf"の[\d{_KANJI}]")
 _MINUTES = re.compile(r"[0-5]\d(?!\d)")
 
 
@@ -123,16 +124,19 @@ def _joined(first: Written, second: Written, text: str) -> Written | None:
     if not (by_units or (by_colon and second.quantity.unit in ("", "am", "pm"))):
         return None
     unit = unit or second.quantity.unit or "時"
-    quantity = Quantity((value + part / 100).normalize() + 0, unit)
+    # A length of time is in hours; a moment keeps its minutes: 17.30時.
+    share = part / 60 if unit == "時間" else part / 100
+    quantity = Quantity(round(value + share, 4).normalize() + 0, unit)
     number_end = second.number_end if by_colon else second.end
     return Written(quantity, first.start, second.end, first.number_start, number_end)
 
 
 def _with_half(one: Written, text: str) -> Written:
-    """三時半 is half past three."""
+    """三時半 is half past three, 三時間半 three hours and a half."""
     if one.quantity.unit not in ("時", "時間") or text[one.end : one.end + 1] != "半":
         return one
-    quantity = Quantity(one.quantity.value + Decimal("0.3"), one.quantity.unit)
+    half = Decimal("0.5") if one.quantity.unit == "時間" else Decimal("0.3")
+    quantity = Quantity(one.quantity.value + half, one.quantity.unit)
     return Written(quantity, one.start, one.end + 1, one.number_start, one.end + 1)
 
 
@@ -144,6 +148,8 @@ def _pieces(text: str) -> list[Written]:
         point = match["point"] or match["spoken"] or ""
         if not _counts(number + point, unit) or _NOT_COUNTED.match(text, match.start("number")):
             continue
+        if unit == "分" and _FRACTION.match(text, match.end()):
+            continue  # 三分の一 is no three minutes
         value = _value(number) * _ENGLISH_LARGE.get((match["thousands"] or "").lower(), 1)
         if point:
             value += Decimal("0." + "".join(str(_DIGITS.get(digit, digit)) for digit in point))
@@ -197,7 +203,8 @@ def as_written(quantity: Quantity) -> str:
     value, unit = quantity.value, quantity.unit
     if unit in _PARTS_OF and value != value.to_integral_value():
         whole = int(value)
-        return f"{whole}{unit}{int((value - whole) * 100)}{_PARTS_OF[unit]}"
+        parts = round((value - whole) * (60 if unit == "時間" else 100))
+        return f"{whole}{unit}{parts}{_PARTS_OF[unit]}"
     return f"{value:f}{unit}"
 
 

@@ -81,8 +81,10 @@ def test_numbers_in_digits_kanji_and_words(text: str, expected: list[int]) -> No
         *(
             ("三時半", "3.3", "時"),
             ("5:30 pm", "5.3", "pm"),
-            ("二時間三十分", "2.3", "時間"),
-            ("二時間半", "2.3", "時間"),
+            ("二時間三十分", "2.5", "時間"),
+            ("二時間半", "2.5", "時間"),
+            ("1時間30分", "1.5", "時間"),
+            ("1時間20分", "1.3333", "時間"),
         ),
         *(("十一月三十日", "11.3", "月"), ("11月3日", "11.03", "月")),
     ],
@@ -138,3 +140,12 @@ def test_units_keep_their_numbers_apart() -> None:
 
 def test_months_are_counted_however_they_are_written() -> None:
     assert quantities("四か月") == quantities("4ヶ月") == quantities("４カ月") == {Quantity(Decimal(4), "か月")}
+
+
+def test_a_third_is_no_number_of_minutes() -> None:
+    assert quantities("三分の一") == frozenset()
+    assert [one.unit for one in quantities("三分")] == ["分"]
+
+
+def test_half_an_hour_and_thirty_minutes_are_alike_and_not_a_decimal() -> None:
+    assert quantities("1時間半") == quantities("1時間30分") != quantities("1.3時間")

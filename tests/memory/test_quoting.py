@@ -270,3 +270,20 @@ def test_what_is_told_next_of_another_matter_is_a_memory_of_its_own(told: str, n
 def test_what_may_go_on_with_it_stays_with_it(told: str, next_told: str, language: str) -> None:
     drafts = quoted(said(told, next_told), language)
     assert [draft.about for draft in drafts] == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "corrected", "language", "told"),
+    [
+        ("面接は何時だっけ", "違う、午後5時半だよ", "ja", "面接は午後5時半だよ。"),
+        ("面接は何時だっけ", "違う、夜の7時だよ", "ja", "面接は夜の7時だよ。"),
+        ("弟の携帯の番号は？", "違う、090-1234-5678だよ", "ja", "弟の携帯の番号は090-1234-5678だよ。"),
+        ("プリンターのIPは？", "違う、192.168.0.9だよ", "ja", "プリンターのIPは192.168.0.9だよ。"),
+        ("What's my brother's number?", "No, it's 555-9876", "en", "My brother's number: 555-9876."),
+    ],
+)
+def test_a_time_of_day_or_a_telephone_number_put_right_is_a_whole_statement(
+    asked: str, corrected: str, language: str, told: str
+) -> None:
+    exchanges = [SpokenExchange(asked, "それは別のものだよ。", MONDAY), SpokenExchange(corrected, "うん。", MONDAY)]
+    assert [draft.summary for draft in quoted(exchanges, language)] == [told]
