@@ -9,6 +9,7 @@ they are sent.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -74,7 +75,7 @@ def device_tools(find: FindControls, capabilities: LlmCapabilities) -> tuple[Too
     return SetVolume(find, small=small), MuteMicrophone(find, small=small)
 
 
-class _DeviceTool:
+class _DeviceTool(ABC):
     command: str
 
     def __init__(self, find: FindControls, spec: ToolSpec, *, small: bool) -> None:
@@ -87,8 +88,9 @@ class _DeviceTool:
         offered = self.is_asked(asker.words) if self._small else self._device(asker) is not None
         return 0.0 if offered else None
 
+    @abstractmethod
     def is_asked(self, words: str) -> bool:
-        raise NotImplementedError
+        """Whether the user's words ask for it."""
 
     def _device(self, asker: Asker) -> Controls | None:
         """The device, if it is there and obeys."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from server.engines.base import EmbeddingFingerprint
+from server.engines.model_files import free_bytes
 from server.errors import IndexDamaged, IndexUnavailable, MemoryIndexError
 from server.events import Samples
 from server.memory.index.base import (
@@ -312,8 +313,7 @@ class EdgeStore:
 
 
 def _need_room(data: Path) -> None:
-    folder = next(one for one in (data, *data.parents) if one.exists())
-    free = shutil.disk_usage(folder).free
+    free = free_bytes(data)
     if free < ROOM_BYTES:
         raise IndexUnavailable(
             f"The disk of the memory index has {free // 2**20} MiB left; edge needs {ROOM_BYTES // 2**20}.",
