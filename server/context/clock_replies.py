@@ -9,14 +9,11 @@ from __future__ import annotations
 import datetime as dt
 
 from server.memory.clock_questions import clock_question
+from server.memory.said_days import MONTHS_EN
 
 _JA_DAYS = {0: "今日", 1: "明日", -1: "昨日", 2: "明後日", -2: "一昨日"}
 _EN_DAYS = {0: "Today", 1: "Tomorrow", -1: "Yesterday", 2: "The day after tomorrow", -2: "The day before yesterday"}
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _MORNING, _AFTERNOON, _EVENING, _NIGHT = 1, 12, 17, 21
 """The first hours of each."""
 
@@ -33,7 +30,7 @@ def replies_of_the_clock(words: str, now: dt.datetime, language: str) -> tuple[s
     if question.asked == "time":
         return (_time_ja(now) if japanese else _time_en(now),)
     if question.asked == "month":
-        return (f"今は{now.month}月だよ。",) if japanese else (f"It is {_MONTHS[now.month - 1]}.",)
+        return (f"今は{now.month}月だよ。",) if japanese else (f"It is {MONTHS_EN[now.month - 1]}.",)
     if question.asked == "year":
         return (f"今年は{now.year}年だよ。",) if japanese else (f"It is {now.year}.",)
     day = now.date() + dt.timedelta(days=question.days)
@@ -44,7 +41,7 @@ def replies_of_the_clock(words: str, now: dt.datetime, language: str) -> tuple[s
         told = weekday if only_weekday else f"{day.month}月{day.day}日、{weekday}"
         return (f"{_JA_DAYS[question.days]}は{told}{ends}",)
     weekday = _WEEKDAYS[day.weekday()]
-    told = weekday if only_weekday else f"{weekday}, {_MONTHS[day.month - 1]} {day.day}"
+    told = weekday if only_weekday else f"{weekday}, {MONTHS_EN[day.month - 1]} {day.day}"
     return (f"{_EN_DAYS[question.days]} {'was' if question.days < 0 else 'is'} {told}.",)
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from server.memory.forget_tool import ASK_WHAT, TAKEN_BACK
 
-_FORGOTTEN_JA = ("わかった、忘れたよ。", "うん、忘れたよ。")
-_FORGOTTEN_EN = ("Okay, I have forgotten it.", "It is forgotten.")
 _QUOTED_CHARACTERS = 40
 _QUOTED = 3
 

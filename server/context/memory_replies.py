@@ -15,6 +15,7 @@ from typing import Any
 from server.memory.content import content_words, is_aimed_at, past_times
 from server.memory.dates import named_days
 from server.memory.numbers import quantities
+from server.memory.said_days import MONTHS_EN
 from server.memory.telling import written_in
 from server.memory.wishes import is_of_their_life
 
@@ -53,10 +54,6 @@ _YOURS = {
 }
 _SMALL = "a an the this that these those there here it he she they his her its their you your you're you've you'll"
 _SMALL_AT_A_START = frozenset(_SMALL.split())
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 
 
 def replies_from_memory(result: Mapping[str, Any], question: str, language: str) -> tuple[str, ...]:
@@ -117,7 +114,7 @@ def _told_en(text: str, day: dt.date | None, question: str) -> tuple[str, ...]:
     if _lacks_number(text, question):
         return (f"You did not tell me that, only {said}",)
     if day is not None and _lacks_day(text, question, day):
-        return (f"On {_MONTHS[day.month - 1]} {day.day} you told me {said}",)
+        return (f"On {MONTHS_EN[day.month - 1]} {day.day} you told me {said}",)
     return (f"You told me {said}",)
 
 

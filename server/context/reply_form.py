@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 
 from server.memory.numbers import values
+from server.memory.said_days import MONTHS_EN
 
 # One sentence. Japanese begins with a Japanese character or a digit and ends on kana before its mark; English is ASCII
 # without brackets (a small model fills forms: "My name is [Your Name]."): so a reply cannot slip into another language.
@@ -31,13 +32,9 @@ _DATE = re.compile(r"(?<!\d)(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})[-/](?P
 _CLOCK = re.compile(
     r"(?<![\d:])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?(?![\d:])"
 )
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 _WRITTEN_DATE = re.compile(
     r"(?<!\d)(?:(?P<year>(?:19|20)\d\d)年)?(?P<month>\d{1,2})月(?P<day>\d{1,2})日"
-    rf"|\b(?P<name>{'|'.join(_MONTHS)})\s+(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?\b"
+    rf"|\b(?P<name>{'|'.join(MONTHS_EN)})\s+(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?\b"
     r"(?:,?\s+(?P<english_year>(?:19|20)\d\d))?",
     re.IGNORECASE,
 )
@@ -77,7 +74,7 @@ def numerals_in(texts: Iterable[str]) -> tuple[str, ...]:
             found |= dict.fromkeys(_said_of_date(int(date["year"]), int(date["month"]), int(date["day"])))
         plain = _DATE.sub(" ", plain)
         for date in _WRITTEN_DATE.finditer(plain):
-            month = int(date["month"] or _MONTHS.index(date["name"].capitalize()) + 1)
+            month = int(date["month"] or MONTHS_EN.index(date["name"].capitalize()) + 1)
             year = date["year"] or date["english_year"]
             found[date[0]] = None
             found |= dict.fromkeys(_said_of_date(int(year or 0), month, int(date["day"] or date["english_day"])))
@@ -103,7 +100,7 @@ def _sentence(language: str) -> str:
 def _said_of_date(year: int, month: int, day: int) -> list[str]:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return []
-    name, short = _MONTHS[month - 1], f"{month}月{day}日"
+    name, short = MONTHS_EN[month - 1], f"{month}月{day}日"
     kanji = f"{_kanji(month)}月{_kanji(day)}日"
     said = [
         *(

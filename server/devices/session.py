@@ -7,7 +7,6 @@ device. Knows messages (`wire.py`), not how they are written; who the device is 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +51,6 @@ from server.pipeline.announcing import Announcing
 from server.pipeline.conversation import Conversation, ConversationOut
 from server.pipeline.progress import stopping
 from server.pipeline.request import TurnRequest, TurnResult
-
-_log = logging.getLogger(__name__)
 
 INTERRUPTING = frozenset(("touch", "button", "wake", "wake_word"))
 """Events of a robot that mean: be silent, I want to say something."""

@@ -20,7 +20,7 @@ _COMES_AGAIN = re.compile(
     + "|".join(name for name in FEASTS if not name.isascii())
 )
 _YEAR_SAID = re.compile(r"[今去昨来\d]年|一昨年|おととし|年前|\d{4}|\b(?:last|this|next)\b|year", re.IGNORECASE)
-_MONTHS = (
+MONTHS_EN = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
@@ -49,7 +49,7 @@ def day_text(first: dt.date, last: dt.date, language: str) -> str:
     if first == last:
         return _one_day(first, japanese)
     if first.day == 1 and last == dt.date(first.year, first.month, calendar.monthrange(first.year, first.month)[1]):
-        return f"{first.year}年{first.month}月" if japanese else f"{_MONTHS[first.month - 1]} {first.year}"
+        return f"{first.year}年{first.month}月" if japanese else f"{MONTHS_EN[first.month - 1]} {first.year}"
     if (first.month, first.day, last) == (1, 1, dt.date(first.year, 12, 31)):
         return f"{first.year}年" if japanese else str(first.year)
     between = "から" if japanese else " to "
@@ -159,4 +159,4 @@ def _sentence_of(text: str, words: str) -> str:
 def _one_day(day: dt.date, japanese: bool) -> str:
     if japanese:
         return f"{day.year}年{day.month}月{day.day}日"
-    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
+    return f"{MONTHS_EN[day.month - 1]} {day.day}, {day.year}"
