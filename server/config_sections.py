@@ -88,12 +88,18 @@ class AsrSettings(Section):
 
     engine: Identifier | None = None
     """The speech recogniser; empty: the profile's."""
-    model: ModelName = "whisper-base-ct2"
-    """Catalogue id of its model, or a path."""
+    model: ModelName | None = None
+    """Catalogue id of its model, id on the model hub (owner/name), or a path; empty: the engine's own."""
     beam_size: Annotated[int, Ge(1), Le(10)] = 5
     """Hypotheses kept while decoding; 1 is fastest."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where Qwen3-ASR runs; `auto`: a graphics processor where there is one, else the processor."""
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    """Numbers Qwen3-ASR calculates with; `auto`: int8 on the processor, elsewhere the faster one, measured at start."""
+    partial_words: bool = True
+    """Show the words heard so far while somebody speaks, when Qwen3-ASR has nothing else to do."""
     timeout_seconds: Seconds = 30.0
     """Longest time for one utterance, in seconds, before the robot says it did not catch that."""
     keep_failed_audio: bool = False

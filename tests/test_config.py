@@ -37,7 +37,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert settings.token is None
     assert settings.persona_path is None
     assert settings.model_dir == Path.home() / ".cache" / "stackchan"
-    assert settings.asr.model == "whisper-base-ct2"
+    assert settings.asr.model is None
     assert settings.limits.upload_bytes == 4 * 1024 * 1024
 
 

@@ -35,7 +35,7 @@ class Hub:
     """One pull's view of the hub. `down_reason` is set from the first time it did not answer."""
 
     def __init__(self, timeout_seconds: float) -> None:
-        self.down_reason: str | None = "HF_HUB_OFFLINE is set" if _offline() else None
+        self.down_reason: str | None = "HF_HUB_OFFLINE is set" if is_offline() else None
         self._timeout_seconds = timeout_seconds
 
     def locate(self, file: ModelFile) -> str:
@@ -101,7 +101,8 @@ def _compare(file: ModelFile, etag: str | None, size_bytes: int | None) -> None:
         raise HubMiss(f"the hub's {file.name} has {size_bytes} bytes in place of {file.size_bytes}")
 
 
-def _offline() -> bool:
+def is_offline() -> bool:
+    """Whether the hub is switched off for every program of this environment."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 

@@ -17,10 +17,13 @@ from typing import Any
 from server.config import Settings
 from server.engines import downloads
 from server.engines.base import Engines
+from server.engines.hub_models import hub_folder, is_hub_id
 from server.errors import ConfigError, EngineError, ModelError
 from server.persona import Persona
 
 MIXED_VOICES = "openjtalk-hibari"
+DEFAULT_WHISPER = "whisper-base-ct2"
+DEFAULT_QWEN3_ASR = "Qwen/Qwen3-ASR-0.6B-hf"
 DEFAULT_LLM = "qwen2.5-coder-0.5b-instruct-q4_k_m"
 KINDS = ("vad", "asr", "llm", "tts", "embedding")
 ENDPOINT_SILENCE_SHARE = 0.5
@@ -31,11 +34,12 @@ embedded model has no such limit: it is silent while it reads a long prompt, and
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
     """One backend: the packages it needs (import names), the extra that installs them (empty: none, they come with the
-    server), and its constructor."""
+    server), and its constructor. `hub_model`: the model it loads, where that may be one of the model hub."""
 
     packages: tuple[str, ...]
     extra: str
     build: Callable[[Settings, Persona], Any]
+    hub_model: Callable[[Settings], str] | None = None
 
     def missing_packages(self) -> tuple[str, ...]:
         return tuple(name for name in self.packages if importlib.util.find_spec(name) is None)
@@ -51,10 +55,27 @@ def _faster_whisper(settings: Settings, persona: Persona) -> Any:
     from server.engines.asr.faster_whisper import FasterWhisperAsr
 
     return FasterWhisperAsr(
-        _folder(settings, settings.asr.model),
+        _folder(settings, settings.asr.model or DEFAULT_WHISPER),
         beam_size=settings.asr.beam_size,
         threads=settings.asr.threads or None,
     )
+
+
+def _qwen3_asr(settings: Settings, persona: Persona) -> Any:
+    from server.engines.asr.qwen3_asr import Qwen3Asr
+
+    asr = settings.asr
+    return Qwen3Asr(
+        hub_folder(settings, _qwen3_asr_model(settings)),
+        device=asr.device,
+        dtype=asr.dtype,
+        threads=asr.threads or None,
+        partial_words=asr.partial_words,
+    )
+
+
+def _qwen3_asr_model(settings: Settings) -> str:
+    return settings.asr.model or DEFAULT_QWEN3_ASR
 
 
 def _xllama(settings: Settings, persona: Persona) -> Any:
@@ -103,6 +124,7 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
     {
         ("vad", "silero"): EngineEntry(("onnxruntime",), "embedded", _silero),
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
+        ("asr", "qwen3-asr"): EngineEntry(("torch", "transformers"), "qwen", _qwen3_asr, _qwen3_asr_model),
         ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
         ("llm", "openai"): EngineEntry(("openai",), "", _openai),
         ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari", "kanalizer"), "embedded", _mixed),
@@ -169,6 +191,13 @@ def find_engine(settings: Settings, kind: str) -> EngineEntry:
             hint=f"Run `pip install '{package}'`, or `scripts/start`, which does it.",
         )
     return entry
+
+
+def hub_models(settings: Settings) -> list[str]:
+    """The models of the hub that the chosen engines load; a folder given in place of one is not among them."""
+    entries = (ENGINES.get((kind, name)) for kind, name in engine_names(settings).items())
+    models = (entry.hub_model(settings) for entry in entries if entry is not None and entry.hub_model is not None)
+    return [model for model in dict.fromkeys(models) if is_hub_id(model)]
 
 
 def build_engines(settings: Settings, persona: Persona) -> Engines:
