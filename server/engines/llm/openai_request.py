@@ -47,7 +47,7 @@ def completion_body(request: LlmRequest, endpoint: Endpoint, model: str) -> dict
         **_plain(endpoint.thinking_off_for(model)),
     }
     if request.tools and endpoint.native_tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = [native_tool(tool) for tool in request.tools]
     elif request.answer_schema is not None and endpoint.json_form is not None:
         body["response_format"] = _response_format(request, endpoint)
     return body
@@ -119,7 +119,8 @@ def _native_messages(messages: Sequence[LlmMessage]) -> list[dict[str, Any]]:
     return out
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
+def native_tool(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as chat endpoints and chat templates are told of it."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 

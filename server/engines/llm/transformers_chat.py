@@ -2,7 +2,7 @@
 
 Calls tools natively through the model's own chat template, streams, cancels within one token or one piece of a prompt,
 and keeps what it has read of earlier prompts. One answer at a time. The model itself is `transformers_model.py`; its
-text is read as an endpoint's answer is. It does not know what a prompt says, which tools exist, or what an answer means.
+text is read as an endpoint's answer is. Knows not what a prompt says, which tools exist, or what an answer means.
 """
 
 from __future__ import annotations
