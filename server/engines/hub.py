@@ -1,4 +1,4 @@
-"""The model hub as a source of files: is it there, does it hold the pinned file, under which URL.
+"""The model hub as a source of files: is it there, what is in a repository, under which URL is the pinned file.
 
 Hubs are often slow, blocked or switched off, so it is asked once with one short deadline and then left alone for the
 rest of the pull. `HF_ENDPOINT` and `HF_HUB_OFFLINE` are obeyed; no token is sent, since only public files are listed.
@@ -13,7 +13,8 @@ import queue
 import re
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -27,8 +28,24 @@ T = TypeVar("T")
 _RENAMES_FOLLOWED = 3
 
 
+_LIST_PAGES_FOLLOWED = 20
+
+
 class HubMiss(Exception):
     """The hub cannot serve this file; the text says why. Another source may."""
+
+
+class NoSuchRepository(HubMiss):
+    """The hub has none of this name, or not for everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """One large file of a repository. `path`: in it, with `/`."""
+
+    path: str
+    size_bytes: int
+    sha256: str
 
 
 class Hub:
@@ -61,6 +78,18 @@ class Hub:
         _compare(file, etag, size_bytes)
         return url
 
+    def large_files(self, repo: str, revision: str = "main") -> list[ListedFile]:
+        """The files of a repository that are large enough to have a SHA-256 there. Raises `HubMiss`."""
+        if self.down_reason is not None:
+            raise HubMiss(self.down_reason)
+        url = f"{_endpoint()}/api/models/{repo}/tree/{revision}?recursive=true"
+        try:
+            return _within(2 * self._timeout_seconds, lambda: _listed(url, repo, self._timeout_seconds))
+        except TimeoutError as error:
+            raise HubMiss(f"the model hub did not answer within {2 * self._timeout_seconds:g} s") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError) as error:
+            raise HubMiss(f"the model hub cannot be reached ({str(error) or type(error).__name__})") from error
+
     def gave_up(self, reason: str) -> None:
         """A download from it broke for good: do not try it again in this pull."""
         self.down_reason = reason
@@ -68,10 +97,42 @@ class Hub:
 
 def _url(hub: HubFile) -> str:
     # Imported here: it takes a while, and most starts never pull.
-    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub import hf_hub_url
 
-    endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
-    return hf_hub_url(hub.repo, hub.file, revision=hub.revision, endpoint=endpoint)
+    return hf_hub_url(hub.repo, hub.file, revision=hub.revision, endpoint=_endpoint())
+
+
+def _endpoint() -> str:
+    from huggingface_hub import constants
+
+    return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
+
+
+def _listed(url: str, repo: str, timeout_seconds: float) -> list[ListedFile]:
+    """Every page of a repository's list. Raises `HubMiss`, and what a broken list or connection raises."""
+    files: list[ListedFile] = []
+    with httpx2.Client(timeout=timeout_seconds, follow_redirects=True) as client:
+        for _ in range(_LIST_PAGES_FOLLOWED):
+            response = client.get(url)
+            # A repository that is private, or is not there, looks the same to who does not log in.
+            if response.status_code in (401, 403, 404):
+                raise NoSuchRepository(
+                    f"the model hub has no open repository {repo} (it answered {response.status_code})"
+                )
+            if not response.is_success:
+                raise HubMiss(f"the model hub answered {response.status_code}")
+            files += [file for row in response.json() if (file := _large_file(row)) is not None]
+            following = response.links.get("next", {}).get("url")
+            if not following:
+                break
+            url = urljoin(url, following)
+    return files
+
+
+def _large_file(row: dict[str, Any]) -> ListedFile | None:
+    if row["type"] != "file" or not row.get("lfs"):
+        return None
+    return ListedFile(str(row["path"]), int(row["size"]), str(row["lfs"]["oid"]))
 
 
 def _ask(url: str, timeout_seconds: float) -> tuple[int, str | None, int | None]:
