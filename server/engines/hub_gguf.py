@@ -70,8 +70,7 @@ def find_gguf(model_dir: Path, model: HubGguf) -> Path:
     """The file to load, the first of its parts, on this machine. Raises `ModelError` `model_missing`."""
     folder = model_dir / model.repo
     here = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.gguf")} if folder.is_dir() else {}
-    # Files are put into one folder, whatever folders they have on the hub.
-    named = HubGguf(model.repo, model.quant, PurePosixPath(model.file).name) if model.file else model
+    named = HubGguf(model.repo, model.quant, _local_name(model.file)) if model.file else model
     chosen = model.choose(here) or named.choose(here)
     cached = _cached(model) if not chosen else None
     if cached is not None:
@@ -119,7 +118,7 @@ def pull_gguf(
         raise ModelError(f"{model.repo} has no such file for {model}.", code="model_unknown", hint=_offers(listed))
     entry = _entry(model, [listed[path] for path in chosen])
     downloads.pull([entry.id], model_dir, progress, sources=("hub",), options=settings, catalogue=Catalogue((entry,)))
-    return model_dir / model.repo / PurePosixPath(chosen[0]).name
+    return model_dir / model.repo / _local_name(chosen[0])
 
 
 def _entry(model: HubGguf, files: Sequence[ListedFile]) -> ModelEntry:
@@ -130,10 +129,16 @@ def _entry(model: HubGguf, files: Sequence[ListedFile]) -> ModelEntry:
         title=str(model),
         licence="its owner's",
         files=tuple(
-            ModelFile(PurePosixPath(file.path).name, file.size_bytes, file.sha256, HubFile(model.repo, file.path))
+            ModelFile(_local_name(file.path), file.size_bytes, file.sha256, HubFile(model.repo, file.path))
             for file in files
         ),
     )
+
+
+def _local_name(path: str) -> str:
+    """What a file of the hub is called here, where all lie in one folder: so that its quantisation can be told."""
+    name = PurePosixPath(path).name
+    return name if _quants(name) or not _quants(path) else path.replace("/", "_")
 
 
 def _with_quant(paths: Iterable[str], quant: str) -> list[str]:

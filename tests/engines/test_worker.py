@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import aclosing
 
 import pytest
 
@@ -121,3 +122,96 @@ async def test_a_cancelled_caller_takes_its_waiting_work_back() -> None:
     await running
     await thread.close()
     assert ran == []
+
+
+async def told(thread: ModelThread, function) -> list:
+    async with aclosing(thread.stream(function)) as items:
+        return [item async for item in items]
+
+
+async def test_a_stream_gives_what_is_told_while_it_is_told() -> None:
+    thread = await started()
+    seen = threading.Event()
+
+    def count(tell, stop):
+        tell(1)
+        assert seen.wait(5)  # the first was read before the second was there
+        tell(2)
+
+    got = []
+    async with aclosing(thread.stream(count)) as items:
+        async for item in items:
+            got.append(item)
+            seen.set()
+    assert got == [1, 2]
+    assert await told(thread, lambda tell, stop: None) == []
+    await thread.close()
+
+
+async def test_a_stream_fails_after_all_that_was_told() -> None:
+    def fail(tell, stop):
+        tell("こん")
+        raise ValueError("にちは")
+
+    thread = await started()
+    stream = thread.stream(fail)
+    assert await anext(stream) == "こん"
+    with pytest.raises(TtsError, match="ValueError: にちは"):
+        await anext(stream)
+    await thread.close()
+    with pytest.raises(TtsError, match="not running"):
+        await told(thread, fail)
+
+
+async def test_closing_a_stream_stops_its_work_and_waits_for_nobody() -> None:
+    thread = await started()
+    go_on, ended = threading.Event(), threading.Event()
+
+    def work(tell, stop):
+        tell("begun")
+        assert go_on.wait(5)
+        if stop.is_set():
+            ended.set()
+        raise ValueError("nobody wants to know")
+
+    tasks = asyncio.all_tasks()
+    stream = thread.stream(work)
+    assert await anext(stream) == "begun"
+    await stream.aclose()
+    go_on.set()
+    assert await asyncio.to_thread(ended.wait, 5)
+    assert await thread.call(lambda: "free") == "free"
+    assert asyncio.all_tasks() == tasks
+    await thread.close()
+
+
+async def test_a_stream_that_waits_for_its_turn_is_taken_back() -> None:
+    thread = await started()
+    free = threading.Event()
+    busy = asyncio.create_task(thread.call(free.wait, 5))
+    begun = []
+    stream = thread.stream(lambda tell, stop: begun.append(1))
+    waiting = asyncio.create_task(anext(stream, None))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await stream.aclose()
+    free.set()
+    await busy
+    await thread.close()
+    assert begun == []
+
+
+async def test_an_engine_that_is_closed_ends_its_streams_with_an_error() -> None:
+    thread = await started()
+
+    def until_stopped(tell, stop):
+        tell("begun")
+        stop.wait(5)
+
+    stream = thread.stream(until_stopped)
+    await anext(stream)
+    await thread.close()
+    with pytest.raises(TtsError, match="closed during its work") as caught:
+        await anext(stream)
+    assert caught.value.code == "engine_unavailable"
