@@ -7,6 +7,7 @@ before. A model in several parts comes whole. Looking never touches the network.
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -119,6 +120,14 @@ def pull_gguf(
     entry = _entry(model, [listed[path] for path in chosen])
     downloads.pull([entry.id], model_dir, progress, sources=("hub",), options=settings, catalogue=Catalogue((entry,)))
     return model_dir / model.repo / _local_name(chosen[0])
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files of a model whose first, or only, part this is."""
+    part = _PART.search(path.name)
+    if part is None:
+        return [path]
+    return sorted(path.parent.glob(f"{glob.escape(path.name[: part.start()])}-*-of-{part[2]}.gguf"))
 
 
 def _entry(model: HubGguf, files: Sequence[ListedFile]) -> ModelEntry:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _MOST = 6
 
 
-def prefix_name(model: Path, facts: Sequence[Any], messages: Sequence[dict[str, str]]) -> str:
+def prefix_name(model: Path, facts: Sequence[Any], messages: Sequence[Mapping[str, Any]]) -> str:
     """16 hexadecimal digits that change with the library, the model file, `facts` and the prompt."""
     import xllamacpp
 

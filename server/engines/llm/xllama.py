@@ -18,9 +18,10 @@ import os
 import secrets
 import threading
 import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from server.engines.llm.decision import (
     whole_characters,
     written_messages,
 )
+from server.engines.llm.openai_request import endpoint_messages
 from server.engines.llm.prefix_files import can_write, keep_newest, prefix_name
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
@@ -61,7 +63,7 @@ _AFTER_ANSWERS = (3.25, 6.0)
 """Added to `tool_bias` after one earlier answer in the conversation, and after more: a small model goes on as it did.
 Of 30 questions after four exchanges none was searched for without it, 26 were with it; of 30 others 3."""
 _SILENT, _CHATTY = -1, 3
-_MAX_TOOLS = 8
+_MAX_TOOLS, _MAX_TOOLS_LARGE = 8, 16
 _MOST_BIAS = 7.0
 """Up to here it may stay through a completion: words begin with a space, and the bare token is not among them. A larger
 one writes it all the same, whole queries of it (at 12)."""
@@ -74,6 +76,7 @@ class _Ended:
 
 
 _Event = Mapping[str, Any] | LlmError | _Ended
+_Written = Callable[[Sequence[LlmMessage]], Sequence[Mapping[str, Any]]]
 
 
 class XllamaLlm:
@@ -81,6 +84,8 @@ class XllamaLlm:
 
     `slots`: completions at the same time. `prefix_dir`: where prompt prefixes survive a restart; None keeps none.
     `tool_bias`: added to the log-odds of calling a tool rather than answering, where the model chooses between them.
+    `small`: it is shown examples, offered few tools, and kept from saying the question again. `system_anywhere`: its
+    chat template takes a system message that is not the first; newer ones refuse it.
     """
 
     name = "xllama"
@@ -94,15 +99,19 @@ class XllamaLlm:
         slots: int = 1,
         prefix_dir: Path | None = None,
         tool_bias: float = 0.0,
+        small: bool = True,
+        system_anywhere: bool = True,
     ) -> None:
-        self.capabilities = LlmCapabilities(
-            native_tools=False, max_tools=_MAX_TOOLS, streams=True, context_tokens=context_tokens
-        )
+        tools = _MAX_TOOLS if small else _MAX_TOOLS_LARGE
+        self.capabilities = LlmCapabilities(False, tools, True, context_tokens, wants_examples=small)
         self._model_path = model_path
         self._threads = threads or os.cpu_count() or 1
         self._slots = slots
         self._prefix_dir = prefix_dir
         self._tool_bias = tool_bias
+        self._written: _Written = (
+            written_messages if system_anywhere else partial(endpoint_messages, native_tools=False)
+        )
         self._tool_token: int | None = None
         self._thread = ModelThread(self.name, LlmError)
         self._server: Any = None
@@ -179,7 +188,7 @@ class XllamaLlm:
             return
         # Flash attention changes how values are stored.
         facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
-        path = self._prefix_dir / f"{prefix_name(self._model_path, facts, written_messages(messages))}.kv"
+        path = self._prefix_dir / f"{prefix_name(self._model_path, facts, self._written(messages))}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
             # All cached, but the weights are still on the disk: the first turn must not wait for them.
             await self.read_ahead(messages)
@@ -194,7 +203,7 @@ class XllamaLlm:
     async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
         """Read the beginning of a prompt into the cache. Raises `LlmError`."""
         # The user's turn comes next: its opening marks belong to it.
-        body = _chat_body([*messages, LlmMessage("user", "")], max_tokens=1)
+        body = _chat_body(self._written([*messages, LlmMessage("user", "")]), max_tokens=1)
         async for _ in self._chunks(body):
             pass
 
@@ -273,8 +282,8 @@ class XllamaLlm:
     # --- requests ---
 
     def _completion_body(self, request: LlmRequest, bias: float) -> dict[str, Any]:
-        body = _chat_body(request.messages, max_tokens=request.max_tokens)
-        no_echo = {} if answers_a_tool(request) else _NO_ECHO
+        body = _chat_body(self._written(request.messages), max_tokens=request.max_tokens)
+        no_echo = _NO_ECHO if self.capabilities.wants_examples and not answers_a_tool(request) else {}
         body |= {"temperature": request.temperature, "seed": request.seed, **no_echo}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
@@ -327,14 +336,16 @@ class XllamaLlm:
             self._stops.discard(stop)
 
 
-def _chat_body(messages: Sequence[LlmMessage], *, max_tokens: int) -> dict[str, Any]:
+def _chat_body(messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> dict[str, Any]:
     return {
-        "messages": written_messages(messages),
+        "messages": messages,
         "max_tokens": max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
         "cache_prompt": True,
+        # For the templates of models that think; the others pass over it.
+        "chat_template_kwargs": {"enable_thinking": False},
     }
 
 
