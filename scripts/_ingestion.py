@@ -18,7 +18,7 @@ from typing import Any
 from _bench import wilson_interval
 from _topic_cuts import boundary_score, fixed_windows
 
-from server.engines.base import EmbeddingEngine, LlmDelta, LlmEngine, LlmMessage, LlmRequest
+from server.engines.base import EmbeddingEngine, LlmDelta, LlmEngine, LlmMessage, LlmRequest, ToolSpec
 from server.memory.dates import named_days
 from server.memory.index.factory import open_index
 from server.memory.indexer import Indexer
@@ -173,8 +173,8 @@ class CountingLlm:
     async def count_tokens(self, text: str) -> int:
         return await self._engine.count_tokens(text)
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None: ...
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None: ...
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None: ...
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None: ...
 
 
 async def take_in(

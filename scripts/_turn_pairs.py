@@ -126,11 +126,11 @@ class AskedLlm:
         tokens: int = await self._llm.count_tokens(text)
         return tokens
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
-        await self._llm.warm_prefix(messages)
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
+        await self._llm.warm_prefix(messages, tools)
 
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
-        await self._llm.read_ahead(messages)
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
+        await self._llm.read_ahead(messages, tools)
 
     async def generate(self, request: LlmRequest) -> AsyncGenerator[LlmDelta, None]:
         if self._exactly_two:

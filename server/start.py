@@ -26,9 +26,10 @@ from server.devices.access import Access
 from server.devices.endpoint import TurnService
 from server.devices.live_endpoint import LiveService
 from server.devices.uploads import Decoder, UploadLimits
-from server.engines.base import Engines, LlmEngine, LlmMessage
+from server.engines.base import Engines, LlmEngine, LlmMessage, ToolSpec
 from server.errors import StackChanError
 from server.memory.asking import Asker
+from server.memory.reranking import Reranking
 from server.memory.service import LongTermMemory
 from server.memory.tools import has_forgotten
 from server.persona import Persona
@@ -39,6 +40,7 @@ from server.pipeline.request import OpenTurn, TurnResult
 from server.pipeline.runner import TurnRunner
 from server.pipeline.time_tools import stable_specs, time_tools
 from server.pipeline.timers import Timers
+from server.pipeline.tool_results import FORGET, READ_SOURCE
 from server.pipeline.turn import TurnController
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
@@ -242,17 +244,18 @@ def _memory(parts: Parts, databases: Databases, recordings: Sequence[SpeechStore
         persona_id=parts.persona.persona_id,
         zone=ZoneInfo(parts.persona.zone),
         clock=parts.clock,
-        # A small model's cache holds one prompt, which is now the summarizer's.
-        after_asking=read_prompt_again if llm.capabilities.wants_examples else None,
+        # The cache of a model on this machine may hold one prompt, which is now the summarizer's.
+        after_asking=read_prompt_again if llm.capabilities.one_at_a_time else None,
         on_forgotten=(forget_recordings,),
         on_search=parts.metrics.observe_search,
+        reranking=Reranking(rerank, most=wanted.candidates, seconds=wanted.timeout_seconds) if rerank else None,
     )
     return memory
 
 
-async def _read_prompt(llm: LlmEngine, prefix: Sequence[LlmMessage]) -> None:
+async def _read_prompt(llm: LlmEngine, prefix: _Prefix) -> None:
     try:
-        await llm.warm_prefix(prefix)
+        await llm.warm_prefix(*prefix)
     except StackChanError as error:  # the next turn reads it
         _log.warning("the prompt could not be read again: %s", error.code)
 
@@ -285,14 +288,21 @@ def _after_turn(memory: LongTermMemory, persona: Persona) -> Callable[[OpenTurn,
 # --- models ---
 
 
-def _prefix(parts: Parts, memory: LongTermMemory | None) -> Sequence[LlmMessage]:
+_Prefix = tuple[Sequence[LlmMessage], Sequence[ToolSpec]]
+"""What nearly every prompt begins with, and the tools that nearly every turn is offered first."""
+_NEVER_FIRST = (READ_SOURCE, FORGET)
+"""A source is read when something was found, and forgetting is asked for."""
+
+
+def _prefix(parts: Parts, memory: LongTermMemory | None) -> _Prefix:
     capabilities = parts.engines.llm.capabilities
     tools = memory.tools_for(capabilities) if memory is not None else ()
     specs = (*(tool.spec for tool in tools), *stable_specs(capabilities), *stable_device_specs(capabilities))
-    return stable_prefix(parts.persona, capabilities, specs)
+    first = tuple(spec for spec in specs if not spec.on_request and spec.name not in _NEVER_FIRST)
+    return stable_prefix(parts.persona, capabilities, specs), first
 
 
-async def _warm(parts: Parts, stack: AsyncExitStack, prefix: Sequence[LlmMessage]) -> VoiceClips:
+async def _warm(parts: Parts, stack: AsyncExitStack, prefix: _Prefix) -> VoiceClips:
     """Read the prompt and prepare what the voice may have to say at once."""
     settings, engines, readiness = parts.settings, parts.engines, parts.readiness
     started = time.perf_counter()

@@ -45,7 +45,7 @@ def live_service(
 ) -> LiveService:
     """What devices need that are connected all the time."""
     runner, knobs = service.runner, settings.live
-    alone = engines.llm.capabilities.wants_examples
+    alone = engines.llm.capabilities.one_at_a_time
     foresight = Foresight(
         engines,
         persona,

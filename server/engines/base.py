@@ -176,6 +176,14 @@ class LlmCapabilities:
     context_tokens: int
     wants_examples: bool = True
     """The prompt should show many examples: a small model copies them, a capable one only reads them slowly."""
+    on_this_machine: bool = False
+    """It is a capable one in this process; of one that wants examples that is known."""
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """It does one thing at a time and reads slowly: what can wait lets turns go first, and what comes before
+        somebody's words is read while they speak."""
+        return self.wants_examples or self.on_this_machine
 
 
 class LlmEngine(Engine, Protocol):
@@ -187,10 +195,13 @@ class LlmEngine(Engine, Protocol):
     async def count_tokens(self, text: str) -> int:
         """Tokens in `text`; an estimate where the engine cannot tell."""
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
-        """Read a stable prompt prefix into the prompt cache, so that the first turn does not pay for it."""
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
+        """Read a stable prompt prefix into the prompt cache, so that the first turn does not pay for it.
 
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+        `tools`: those that most turns are offered; of use where they are part of the prompt.
+        """
+
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Read the beginning of the next prompt while its end is not known yet; nothing where that is of no use.
 
         Raises `LlmError`.

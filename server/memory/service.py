@@ -119,8 +119,8 @@ class LongTermMemory:
         work: dict[JobKind, Work] = {"scrub": self.keeper.scrub}
         if settings.ingest:
             work["ingest"] = ingestor.ingest
-        # A small model is on this machine, and turns need it; one behind an endpoint takes both.
-        shared = llm.capabilities.wants_examples
+        # A model on this machine is needed by turns; one behind an endpoint takes both.
+        shared = llm.capabilities.one_at_a_time
         self.worker = MemoryWorker(databases, work, self.gate, clock=clock, recipe=WorkerRecipe(waits_for_turns=shared))
         self.owner = MemoryOwner(
             databases,

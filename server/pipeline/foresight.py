@@ -78,7 +78,7 @@ class Foresight:
 
     def read_ahead(self, expected: OpenTurn) -> None:
         """Somebody has begun to speak: let a model that reads slowly read what comes before their words."""
-        alone = self._engines.llm.capabilities.wants_examples
+        alone = self._engines.llm.capabilities.one_at_a_time
         if alone and self._idle() and (self._reading is None or self._reading.done()):
             self._reading = asyncio.create_task(self._read_ahead(expected), name="read-ahead")
 
@@ -88,8 +88,11 @@ class Foresight:
             last = turn.history.exchanges[-1].language if turn.history.exchanges else self._persona.languages[0]
             heard = Heard("", last)
             history = await self._thinker.history(turn, heard)
+            request = self._thinker.request(turn, heard, history)
+            if self._engines.llm.capabilities.native_tools:  # they stand before the conversation
+                request = await self._thinker.first_request(turn, heard) or request
             # All but the empty words at its end.
-            await self._engines.llm.read_ahead(self._thinker.request(turn, heard, history).messages[:-1])
+            await self._engines.llm.read_ahead(request.messages[:-1], request.tools)
         except StackChanError as error:
             _log.warning("the prompt was not read ahead: %s", error.code)
         except Exception as error:  # an extra must not cost the turn

@@ -20,6 +20,7 @@ from server.engines.base import (
     LlmRequest,
     LlmText,
     SpeechRequest,
+    ToolSpec,
     Transcription,
     TtsCapabilities,
 )
@@ -145,10 +146,10 @@ class FakeLlm(FakeEngine):
     async def count_tokens(self, text: str) -> int:
         return len(text)
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         self.warmed += messages
 
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         self.ahead.append(tuple(messages))
 
 

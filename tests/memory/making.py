@@ -23,6 +23,7 @@ from server.engines.base import (
     LlmMessage,
     LlmRequest,
     LlmText,
+    ToolSpec,
 )
 from server.events import Samples
 from server.memory.contradiction import KeepRecipe
@@ -118,8 +119,8 @@ class Summarizer:
     async def count_tokens(self, text: str) -> int:
         return len(text)
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None: ...
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None: ...
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None: ...
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None: ...
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:

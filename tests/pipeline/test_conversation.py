@@ -366,7 +366,7 @@ def test_when_somebody_begins_to_speak_the_prompt_is_read_up_to_their_words() ->
 
 def test_a_busy_model_reads_nothing_ahead_and_one_that_fails_costs_nothing() -> None:
     class Failing(FakeLlm):
-        async def read_ahead(self, messages: Any) -> None:
+        async def read_ahead(self, messages: Any, tools: Any = ()) -> None:
             raise ValueError("a defect")
 
     async def busy(house: House) -> None:

@@ -18,9 +18,11 @@ from typing import Any
 
 import httpx2
 
-from server.engines.base import LlmCapabilities, LlmDelta, LlmMessage, LlmRequest
+from server.engines.base import LlmCapabilities, LlmDelta, LlmMessage, LlmRequest, ToolSpec
+from server.engines.http_client import EndpointRefusal, listed_models
+from server.engines.http_errors import web_page
 from server.engines.llm import openai_errors
-from server.engines.llm.openai_http import Connections, EndpointRefusal, connect, headers_for, listed_models
+from server.engines.llm.openai_http import Connections, connect, headers_for
 from server.engines.llm.openai_request import completion_body, estimated_tokens
 from server.engines.llm.openai_stream import ChatReader, Chunk, chunks_of, sse_data, whole_completion
 from server.engines.llm.presets import Endpoint, choose_model
@@ -117,10 +119,10 @@ class OpenAiChatLlm:
         """About the tokens in `text`, on the high side: endpoints do not tell."""
         return estimated_tokens(text)
 
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Nothing: an endpoint reads faster than a request for that would reach it."""
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Let a local endpoint load its model and read the prefix; a cloud needs no warming. Never raises."""
         if not self._endpoint.local:
             return

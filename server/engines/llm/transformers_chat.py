@@ -55,6 +55,7 @@ class TransformersLlm:
             streams=True,
             context_tokens=context_tokens,
             wants_examples=False,
+            on_this_machine=True,
         )
         self._options = LocalModelOptions(folder, context_tokens, device, dtype, threads, native_tools)
         self._make = make

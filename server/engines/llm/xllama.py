@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from server.engines.base import LlmCapabilities, LlmDelta, LlmDone, LlmMessage, LlmRequest
+from server.engines.base import LlmCapabilities, LlmDelta, LlmDone, LlmMessage, LlmRequest, ToolSpec
 from server.engines.llm.decision import (
     TOOL_KEY,
     DecisionReader,
@@ -103,7 +103,7 @@ class XllamaLlm:
         system_anywhere: bool = True,
     ) -> None:
         tools = _MAX_TOOLS if small else _MAX_TOOLS_LARGE
-        self.capabilities = LlmCapabilities(False, tools, True, context_tokens, wants_examples=small)
+        self.capabilities = LlmCapabilities(False, tools, True, context_tokens, small, on_this_machine=True)
         self._model_path = model_path
         self._threads = threads or os.cpu_count() or 1
         self._slots = slots
@@ -181,7 +181,7 @@ class XllamaLlm:
         answer = await self._thread.call(self._post, "/tokenize", {"content": whole_characters(text)})
         return len(answer["tokens"])
 
-    async def warm_prefix(self, messages: Sequence[LlmMessage]) -> None:
+    async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Read a stable prompt prefix into the prompt cache, or load it from `prefix_dir`. Raises `LlmError`."""
         if self._prefix_dir is None:
             await self.read_ahead(messages)
@@ -200,8 +200,8 @@ class XllamaLlm:
             part.replace(path)  # a file that was cut while being written is never loaded
             await self._thread.call(keep_newest, self._prefix_dir)
 
-    async def read_ahead(self, messages: Sequence[LlmMessage]) -> None:
-        """Read the beginning of a prompt into the cache. Raises `LlmError`."""
+    async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
+        """Read the beginning of a prompt into the cache; tools are none of it. Raises `LlmError`."""
         # The user's turn comes next: its opening marks belong to it.
         body = _chat_body(self._written([*messages, LlmMessage("user", "")]), max_tokens=1)
         async for _ in self._chunks(body):
