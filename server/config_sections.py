@@ -118,7 +118,14 @@ class LlmSettings(Section):
     api_key: Annotated[SecretStr, Wording("the endpoint's key")] | None = None
     """Key of that endpoint. Better in the environment than in a file; it is never logged or shown."""
     model: ModelName | None = None
-    """Catalogue id of a local model or a path to a GGUF file, or the endpoint's name of it; empty: the engine's own."""
+    """Id on the model hub (owner/name, of a GGUF also owner/name:Q4_K_M), catalogue id or path; or the endpoint's name
+    of it; empty: the engine's own."""
+    size: Literal["auto", "small", "large"] = "auto"
+    """How a GGUF model is asked: `small` is shown many examples, `large` is told; `auto`: large from 1.9 GB on."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where `transformers` runs it; `auto`: a graphics processor where there is one, else the processor."""
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    """Numbers `transformers` calculates with; `auto`: int8 on the processor, else bfloat16."""
     context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 8192
     """Size of the model's window, in tokens; the persona and its examples take about 3,600 of the embedded model's."""
     threads: Threads = 0
@@ -134,7 +141,7 @@ class LlmSettings(Section):
     connect_timeout_seconds: Seconds = 5.0
     """Longest time to connect to an endpoint, in seconds."""
     tools: Literal["native", "written"] = "native"
-    """How an endpoint's model calls tools: by the API, or `written` as JSON where it does that better."""
+    """How a model behind an endpoint, or one of `transformers`, calls tools: natively, or `written` as JSON."""
     tool_rounds: Annotated[int, Ge(0), Le(16)] = 4
     """Rounds of tool calls allowed in a turn."""
 
