@@ -23,7 +23,7 @@ import httpx2
 
 from server import __version__
 from server.commands import machine, sound
-from server.commands.models import model_state, needed_model_ids
+from server.commands.models import hub_model_states, model_state, needed_model_ids
 from server.commands.terminal import own_command
 from server.commands.trust import trusting
 from server.config import Settings
@@ -172,6 +172,7 @@ def check_models(settings: Settings) -> Finding:
 
     needed = needed_model_ids(settings, load_catalogue())
     states = {model: model_state(downloads.status(settings.model_dir, [model])) for model in needed}
+    states |= hub_model_states(settings)
     bad = {model: state for model, state in states.items() if state in ("missing", "wrong")}
     detail = "\n".join(f"{model}: {_MODEL_STATES[state]}" for model, state in states.items())
     if settings.profile == "qwen" and not needed:
@@ -333,6 +334,7 @@ def _family(host: str) -> int:
 
 _MODEL_STATES = {
     "ok": "here and proven",
+    "here": "here",
     "unverified": "here, not proven yet",
     "missing": "missing",
     "wrong": "not the right file",
