@@ -97,6 +97,42 @@ def test_pull_brings_a_model_and_a_second_pull_brings_nothing(
     assert cli("models", "verify", "ears").code == 0
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what other programs have put into the hub's cache."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_of_the_hub_that_the_settings_name_is_missed_and_pulled(
+    cli: Cli, model_dir: Path, index: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_downloads.publish_gguf(index, "Qwen/Qwen3-4B-GGUF", ["Qwen3-4B-Q4_K_M.gguf"])
+    use(Catalogue(()), monkeypatch)
+    monkeypatch.setenv("STACKCHAN_LLM__MODEL", "Qwen/Qwen3-4B-GGUF:Q4_K_M")
+
+    before, pulled, after = cli("models", "list"), cli("models", "pull"), cli("models", "list")
+
+    assert "missing" in next(line for line in before.out.splitlines() if "Qwen3-4B-GGUF:Q4_K_M" in line)
+    assert "stackchan models pull" in before.out
+    assert pulled.code == 0, pulled.err
+    assert (model_dir / "Qwen" / "Qwen3-4B-GGUF" / "Qwen3-4B-Q4_K_M.gguf").is_file()
+    assert "here" in next(line for line in after.out.splitlines() if "Qwen3-4B-GGUF:Q4_K_M" in line)
+    assert "stackchan models pull" not in after.out
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_of_the_hub_is_pulled_by_its_name(cli: Cli, model_dir: Path, index: FileServer) -> None:
+    model_downloads.publish_gguf(index, "Qwen/Qwen3-4B-GGUF", ["q/Qwen3-4B-Q8_0.gguf"])
+
+    refused = cli("models", "pull", "Qwen/Qwen3-4B-GGUF:Q4_K_M")
+    pulled = cli("models", "pull", "Qwen/Qwen3-4B-GGUF/q/Qwen3-4B-Q8_0.gguf")
+
+    assert (refused.code, pulled.code) == (1, 0)
+    assert "Q8_0" in refused.err
+    assert [path.name for path in model_dir.rglob("*.gguf")] == ["Qwen3-4B-Q8_0.gguf"]
+
+
 def test_a_pull_that_fails_says_why_and_leaves_no_model(
     cli: Cli, model_dir: Path, index: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +158,8 @@ def test_a_model_chosen_in_the_settings_takes_the_place_of_the_profiles(tmp_path
     assert needed_model_ids(chosen, catalogue)[-1] == "qwen2.5-coder-1.5b-instruct-q4_k_m"
     assert needed_model_ids(own, catalogue) == ["silero-vad", "whisper-base-ct2"]
     assert needed_model_ids(Settings(profile="qwen"), catalogue) == ["silero-vad"]
+    local = Settings(asr={"engine": "qwen3-asr"}, llm={"engine": "transformers"})
+    assert needed_model_ids(local, catalogue) == ["silero-vad"]
 
 
 def test_a_model_is_as_good_as_its_worst_file(tmp_path: Path) -> None:

