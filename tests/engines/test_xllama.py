@@ -294,3 +294,23 @@ async def test_two_answers_run_side_by_side_in_two_slots(llm, library):
     requests = [LlmRequest((LlmMessage("user", word),)) for word in ("一", "二")]
     answers = await asyncio.gather(*(collect(llm, request) for request in requests))
     assert [answer[0] for answer in answers] == [LlmText("一"), LlmText("二")]
+
+
+async def test_a_large_model_is_asked_as_its_template_may_demand(library, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    engine = XllamaLlm(tmp_path / "model.gguf", small=False, system_anywhere=False)
+    await engine.start()
+    told = (LlmMessage("system", "君はロボット。"), LlmMessage("system", "It is 9:00."), LlmMessage("user", "やあ"))
+    library.script = end_chunks()
+    await collect(engine, LlmRequest(told, ANSWER, tools=(SEARCH,)))
+    await engine.read_ahead(told[:2], (SEARCH,))
+    await engine.close()
+    asked, ahead = library.bodies
+    assert asked["messages"] == [
+        {"role": "system", "content": "君はロボット。"},
+        {"role": "user", "content": "[It is 9:00.]\nやあ"},
+    ]
+    assert ahead["messages"][1] == {"role": "user", "content": "[It is 9:00.]\n"}
+    assert asked["chat_template_kwargs"] == {"enable_thinking": False}
+    assert "search_memory" in asked["grammar"]
+    assert not any(name.startswith("dry_") for name in asked)
