@@ -71,8 +71,11 @@ def tokenizer() -> Any:
     return made
 
 
-def save(folder: Path, config: Any | None = None, seed: int = 3) -> Path:
-    """Write a checkpoint with random weights; `config`: of another kind of model. Returns the folder."""
+def save(folder: Path, config: Any | None = None, *, seed: int = 3, scale: float = 4.0, dtype: str = "float32") -> Path:
+    """Write a checkpoint with random weights; `config`: of another kind of model. Returns the folder.
+
+    `scale`: as weights are drawn, hardly any token is likelier than another.
+    """
     import torch
     from transformers import AutoModelForCausalLM, Qwen3Config
 
@@ -82,7 +85,7 @@ def save(folder: Path, config: Any | None = None, seed: int = 3) -> Path:
     model = AutoModelForCausalLM.from_config(config or Qwen3Config(vocab_size=len(words), **SHAPE, **ends))
     with torch.no_grad():
         for weight in model.parameters():
-            weight.mul_(4.0)  # as they are drawn, hardly any token is likelier than another
-    model.save_pretrained(folder)
+            weight.mul_(scale)
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
