@@ -40,7 +40,7 @@ from server.pipeline.request import OpenTurn, TurnResult
 from server.pipeline.runner import TurnRunner
 from server.pipeline.time_tools import stable_specs, time_tools
 from server.pipeline.timers import Timers
-from server.pipeline.tool_results import FORGET, READ_SOURCE
+from server.pipeline.tool_results import FORGET
 from server.pipeline.turn import TurnController
 from server.pipeline.turn_log import log_turn
 from server.run_file import RunFile, hold_data_dir, remove_run_file, write_run_file
@@ -290,15 +290,15 @@ def _after_turn(memory: LongTermMemory, persona: Persona) -> Callable[[OpenTurn,
 
 _Prefix = tuple[Sequence[LlmMessage], Sequence[ToolSpec]]
 """What nearly every prompt begins with, and the tools that nearly every turn is offered first."""
-_NEVER_FIRST = (READ_SOURCE, FORGET)
-"""A source is read when something was found, and forgetting is asked for."""
+_ASKED_FOR = (FORGET,)
+"""Tools that only a few turns are offered, by their words."""
 
 
 def _prefix(parts: Parts, memory: LongTermMemory | None) -> _Prefix:
     capabilities = parts.engines.llm.capabilities
     tools = memory.tools_for(capabilities) if memory is not None else ()
     specs = (*(tool.spec for tool in tools), *stable_specs(capabilities), *stable_device_specs(capabilities))
-    first = tuple(spec for spec in specs if not spec.on_request and spec.name not in _NEVER_FIRST)
+    first = tuple(spec for spec in specs if not spec.on_request and spec.name not in _ASKED_FOR)
     return stable_prefix(parts.persona, capabilities, specs), first
 
 

@@ -25,7 +25,7 @@ from server.log_context import error_fields
 from server.memory.asking import Asker
 from server.pipeline.bounded import bounded
 from server.pipeline.short_ids import ShortIds
-from server.pipeline.tool_results import FORGET, LOOK_UPS, MEMORY_TOOLS, READ_SOURCE, is_error
+from server.pipeline.tool_results import FORGET, LOOK_UPS, MEMORY_TOOLS, READ_SOURCE, SEARCH, is_error
 from server.pipeline.tool_rules import ToolRules
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_json, clean_text
@@ -171,7 +171,7 @@ class ToolLoop:
         except TimeoutError:
             self._all_told = False
             _log.warning("whether %s is of use came too late", tool.spec.name)
-            if self._foreseen is not None and tool.spec.name != READ_SOURCE:  # that is never offered first
+            if self._foreseen is not None and tool.spec.name != READ_SOURCE:  # offered first to a capable model only
                 return self._foreseen.get(tool.spec.name)
         except Exception as error:
             self._all_told = False
@@ -179,15 +179,17 @@ class ToolLoop:
         return None if prior is None else replace(tool.spec, prior=tool.spec.prior + prior)
 
     def _offered(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """What may be called now. A source is read when something was found."""
+        """What may be called now. A source is read when something was found; a capable model is told of that tool from
+        the beginning, for tools stand before the conversation, which it would have to read again."""
         called = {run.name for run in self.runs if _is_done(run.result)} & MEMORY_TOOLS if self._small else set()
         if FORGET in called:
             return ()  # what is left is to say so, or to ask which is meant; a small model would tell it once more
         if self.on_request:
             return () if self.runs else self.on_request
+        reads = bool(self._rules.found_ids) or (not self._small and any(spec.name == SEARCH for spec in tools))
         offered: list[ToolSpec] = []
         for spec in tools:
-            if spec.name in called or (spec.name == READ_SOURCE and not self._rules.found_ids):
+            if spec.name in called or (spec.name == READ_SOURCE and not reads):
                 continue
             if self._small and spec.name == READ_SOURCE:
                 spec = _with_ids(spec, [self._ids.short(one) for one in self._rules.found_ids])
