@@ -96,8 +96,8 @@ class LocalModel:
         """Read the beginning of coming prompts. `stable`: it is the beginning of most of them."""
         if not tokens:
             return
-        state = self._kept.take([*tokens, -1])
         with self._torch.inference_mode(), self._enough_memory():
+            state = self._kept.take([*tokens, -1])
             whole = len(state.tokens) == len(tokens) or self._read_on(state, tokens, stop) is not None
         self._kept.put(state, stable=stable and whole)
 
@@ -136,10 +136,10 @@ class LocalModel:
                 code="llm_context_overflow",
                 hint="Send less history, or raise `llm.context_tokens`.",
             )
-        state = self._kept.take(prompt)
-        usage = {"prompt_tokens": len(prompt), "prompt_tokens_details": {"cached_tokens": len(state.tokens)}}
         # A state that a failure has left half read is not put back.
         with self._torch.inference_mode(), self._enough_memory():
+            state = self._kept.take(prompt)
+            usage = {"prompt_tokens": len(prompt), "prompt_tokens_details": {"cached_tokens": len(state.tokens)}}
             if not state.croppable and (state := self._keep_beginning(state, request, prompt, stop)) is None:
                 return
             logits = self._read_on(state, prompt, stop)
