@@ -23,7 +23,7 @@ _MODEL = re.compile(rf"(?P<repo>{_NAME}/{_NAME})(?::(?P<quant>[\w.-]{{1,32}})|/(
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 # What stands in a file's name for its quantisation, with the mark of those that keep some layers finer.
 _QUANT = re.compile(
-    r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q\d\w*|TQ\d\w*|MXFP\d\w*|BF16|FP?16|FP?32))(?![A-Za-z0-9])", re.IGNORECASE
+    r"(?<![A-Za-z0-9])((?:UD-)?(?:(?:I?Q|TQ|MXFP)\d(?:_[A-Z0-9]{1,3})*|BF16|FP?16|FP?32))(?![A-Za-z0-9])", re.IGNORECASE
 )
 _USUAL_QUANTS = ("Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0")
 """In the order in which they are taken where none is named: small enough, and nearly as good as the whole model."""
@@ -147,7 +147,7 @@ def _entry(model: HubGguf, files: Sequence[ListedFile]) -> ModelEntry:
 def _local_name(path: str) -> str:
     """What a file of the hub is called here, where all lie in one folder: so that its quantisation can be told."""
     name = PurePosixPath(path).name
-    return name if _quants(name) or not _quants(path) else path.replace("/", "_")
+    return name if _quants(name) or not _quants(path) else path.replace("/", "-")
 
 
 def _with_quant(paths: Iterable[str], quant: str) -> list[str]:
