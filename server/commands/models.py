@@ -61,8 +61,7 @@ def list_models(data_dir: Path | None, terminal: Terminal) -> ExitCode:
         table.add_row(*row[: len(columns)])
     hub = hub_model_states(settings)
     for model, state in hub.items():
-        row = (model, "", "on the hub", _state(state), "yes", "", "")
-        table.add_row(*row[: len(columns)])
+        table.add_row(*(model, "", "on the hub", _state(state), "yes", "", "")[: len(columns)])
     terminal.out.print(table)
     terminal.say(f"Folder: {settings.model_dir}   Profile: {settings.profile}")
     missing = [model for model in needed if model_state(downloads.status(settings.model_dir, [model])) != "ok"]

@@ -25,11 +25,13 @@ class _Ended:
 
 
 class ModelThread:
-    """One thread for one engine. `name`: the engine's, for messages; `error`: what its failures become."""
+    """One thread for one engine. `name`: the engine's, for messages; `error`: what its failures become; `extra`: the
+    part of the server that brings its library."""
 
-    def __init__(self, name: str, error: type[EngineError]) -> None:
+    def __init__(self, name: str, error: type[EngineError], extra: str = "embedded") -> None:
         self._name = name
         self._error = error
+        self._extra = extra
         self._executor: ThreadPoolExecutor | None = None
         self._stops: set[threading.Event] = set()
 
@@ -68,7 +70,8 @@ class ModelThread:
             raise
         except ImportError as error:
             raise self._unavailable(
-                f"needs a library that is not installed: {error}", hint="Run: pip install 'stackchan-server[embedded]'."
+                f"needs a library that is not installed: {error}",
+                hint=f"Run: pip install 'stackchan-server[{self._extra}]'.",
             ) from error
         except Exception as error:
             raise self._error(f"The engine {self._name} failed: {type(error).__name__}: {error}") from error

@@ -72,11 +72,11 @@ def _growing_layer() -> Any:
     """The class of a layer's keys and values; made when it is needed, for its base is transformers'."""
     from transformers.cache_utils import DynamicLayer
 
-    class GrowingLayer(DynamicLayer):  # type: ignore[misc,unused-ignore]
+    class GrowingLayer(DynamicLayer):  # type: ignore[misc,no-untyped-call,unused-ignore]
         """Writes into room for more tokens than there are; shape (1, heads, room, width)."""
 
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
             self.room: tuple[Any, ...] = ()
             self._length = 0
 

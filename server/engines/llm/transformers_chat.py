@@ -59,7 +59,7 @@ class TransformersLlm:
         )
         self._options = LocalModelOptions(folder, context_tokens, device, dtype, threads, native_tools)
         self._make = make
-        self._thread = ModelThread(self.name, LlmError)
+        self._thread = ModelThread(self.name, LlmError, extra="qwen")
         # Tokens are counted beside an answer that is being written.
         self._counting = ModelThread(f"{self.name}-count", LlmError)
         self._model: LocalModel | None = None

@@ -140,9 +140,8 @@ class LocalModel:
         with self._torch.inference_mode(), self._enough_memory():
             state = self._kept.take(prompt)
             usage = {"prompt_tokens": len(prompt), "prompt_tokens_details": {"cached_tokens": len(state.tokens)}}
-            if not state.croppable and (state := self._keep_beginning(state, request, prompt, stop)) is None:
-                return
-            logits = self._read_on(state, prompt, stop)
+            wanted = state.croppable or self._keep_beginning(state, request, prompt, stop)
+            logits = self._read_on(state, prompt, stop) if wanted else None
             if logits is not None:
                 self._write_on(state, logits, request, usage, tell, stop)
         self._kept.put(state)
@@ -190,16 +189,19 @@ class LocalModel:
 
     def _keep_beginning(
         self, state: CacheState, request: LlmRequest, prompt: Sequence[int], stop: threading.Event
-    ) -> CacheState | None:
-        """Read what comes before the newest words and keep it as it is then: it cannot be cropped to that later."""
+    ) -> bool:
+        """Read what comes before the newest words and keep it as it is then: it cannot be cropped to that later.
+
+        False when nobody wants it any more.
+        """
         spoken = [place for place, message in enumerate(request.messages) if message.role == "user"]
         before = request.messages[: spoken[-1]] if spoken else request.messages
         beginning = self._template.beginning(before, request.tools)
         if len(beginning) <= len(state.tokens) or prompt[: len(beginning)] != beginning:
-            return state
+            return True
         whole = self._read_on(state, beginning, stop) is not None
         self._kept.put(state.copy(len(state.tokens)))
-        return state if whole else None
+        return whole
 
     def _decoded(self, tokens: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -224,7 +226,7 @@ def _loaded(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as library_log
 
-    library_log.disable_progress_bar()
+    library_log.disable_progress_bar()  # type: ignore[no-untyped-call,unused-ignore]
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", local_files_only=True)
