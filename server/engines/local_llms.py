@@ -36,6 +36,7 @@ def xllama(settings: Settings, persona: Persona) -> Any:
         path,
         context_tokens=settings.llm.context_tokens,
         threads=settings.llm.threads or None,
+        conversations=settings.llm.conversations or (2 if size == "small" else 1),
         prefix_dir=settings.model_dir / "prompt-cache",
         tool_bias=TOOL_BIASES.get(model, 0.0),
         small=size == "small",

@@ -104,7 +104,7 @@ def library(monkeypatch):
 @pytest.fixture
 async def llm(library, tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    engine = XllamaLlm(tmp_path / "model.gguf", context_tokens=2048, threads=2, slots=2)
+    engine = XllamaLlm(tmp_path / "model.gguf", context_tokens=2048, threads=2, conversations=1)
     await engine.start()
     yield engine
     await engine.close()
@@ -153,7 +153,7 @@ async def test_the_listener_is_closed_to_others_and_the_window_is_for_each_slot(
     assert params.ui is False
     assert params.n_ctx == 2 * 2048
     assert params.n_parallel == 2
-    assert 0 < params.cache_ram_mib <= 512
+    assert params.cache_ram_mib == 0
     assert params.cpuparams.n_threads == params.cpuparams_batch.n_threads == 2
     assert params.verbosity < 0
 
@@ -282,18 +282,32 @@ async def test_warming_reads_the_prefix_up_to_the_users_words(llm, library):
     assert library.bodies[0]["max_tokens"] == 1
 
 
-async def test_two_answers_run_side_by_side_in_two_slots(llm, library):
-    both = threading.Barrier(2, timeout=5)
+async def test_every_prompt_names_its_slot(llm, library):
+    prefix = (LlmMessage("system", "君はロボット。"),)
+    await llm.warm_prefix(prefix)
+    await collect(llm, LlmRequest((*prefix, LlmMessage("user", "やあ"))))
+    await collect(llm, LlmRequest((LlmMessage("system", "Summarise."), LlmMessage("user", "hello"))))
+    await llm.read_ahead((*prefix, LlmMessage("user", "やあ")))
+    assert [body["id_slot"] for body in library.bodies] == [0, 0, 1, 0]
+
+
+async def test_answers_come_one_at_a_time(llm, library):
+    running: list[int] = []
+    most = 0
 
     def handle(self, body, callback):
-        both.wait()
+        nonlocal most
+        running.append(1)
+        most = max(most, len(running))
         for chunk in (text_chunk(body["messages"][0]["content"]), *end_chunks()):
             callback(chunk)
+        running.pop()
 
     library.Server.handle_chat_completions = handle
-    requests = [LlmRequest((LlmMessage("user", word),)) for word in ("一", "二")]
+    requests = [LlmRequest((LlmMessage("user", word),)) for word in ("一", "二", "三")]
     answers = await asyncio.gather(*(collect(llm, request) for request in requests))
-    assert [answer[0] for answer in answers] == [LlmText("一"), LlmText("二")]
+    assert [answer[0] for answer in answers] == [LlmText("一"), LlmText("二"), LlmText("三")]
+    assert most == 1
 
 
 async def test_a_large_model_is_asked_as_its_template_may_demand(library, tmp_path):

@@ -139,6 +139,32 @@ async def test_a_read_prefix_is_cached_and_survives_a_restart(tmp_path):
     assert len(list((tmp_path / "prefix").iterdir())) == 1
 
 
+async def test_conversations_that_take_turns_and_other_prompts_lose_nothing_that_was_read(tmp_path):
+    prefix = (LlmMessage("system", "君は小さなロボット。" * 20),)
+    folder = tmp_path / "prefix"
+    engine = XllamaLlm(model_path(), context_tokens=1024, threads=THREADS, prefix_dir=folder, conversations=2)
+    await engine.start()
+    await engine.warm_prefix(prefix)
+    # How they begin, then what is added to each in turn.
+    told = (
+        "昨日は公園で長い散歩をして、とても楽しかったんだ。",
+        "I have read a long book about the sea and its many birds.",
+    )
+    not_read = []
+    for more in ((), (LlmMessage("assistant", "いいね。"), LlmMessage("user", "そう"))):
+        for words in told:
+            request = LlmRequest((*prefix, LlmMessage("user", words), *more), max_tokens=1)
+            done = (await collect(engine, request))[-1]
+            not_read.append(done.prompt_tokens - done.cached_tokens)
+            await collect(
+                engine, LlmRequest((LlmMessage("system", "Summarise."), LlmMessage("user", words)), max_tokens=1)
+            )
+    await engine.close()
+    # The prefix is read in both; then only what was added.
+    assert all(10 < tokens < 60 for tokens in not_read[:2])
+    assert all(tokens <= 15 for tokens in not_read[2:])
+
+
 async def test_a_damaged_prefix_file_is_read_anew(tmp_path):
     prefix = (LlmMessage("system", "君は小さなロボット。" * 20),)
     for damage in (False, True):

@@ -19,7 +19,7 @@ import secrets
 import threading
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ from server.engines.llm.decision import (
 )
 from server.engines.llm.openai_request import endpoint_messages
 from server.engines.llm.prefix_files import can_write, keep_newest, prefix_name
+from server.engines.llm.prompt_slots import PromptSlots
+from server.engines.llm.xllama_request import Ended, Event, compact_grammar, complete, end_of, llm_error
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
@@ -46,8 +48,8 @@ log = logging.getLogger(__name__)
 
 # Small batches: a cancelled prompt stops after the batch in work.
 _BATCH_TOKENS = 64
-# Room for a dozen prompt prefixes of other conversations, so that changing between them reads nothing again.
-_CACHE_RAM_MIB = 128
+# Slots are chosen here (`prompt_slots.py`), and then the library's own cache of prompts is passed over.
+_CACHE_RAM_MIB = 0
 # Flash attention, which the library turns on by itself, is slow on a processor when few tokens meet a long prompt.
 # Measured with 3,500 tokens read: off 38 tokens/s read and 16 written, on 18 and 9; reading the prefix takes the same.
 _FLASH_ATTENTION_OFF = 0
@@ -71,18 +73,15 @@ _KEY_TOKENS = 4
 """Enough for the first key of a call."""
 
 
-class _Ended:
-    """The request is over; the last thing in a stream."""
-
-
-_Event = Mapping[str, Any] | LlmError | _Ended
 _Written = Callable[[Sequence[LlmMessage]], Sequence[Mapping[str, Any]]]
 
 
 class XllamaLlm:
-    """`model_path`: a GGUF file. `context_tokens`: for each slot. `threads`: None for the machine's processors.
+    """`model_path`: a GGUF file. `context_tokens`: of a prompt and its answer. `threads`: None for the processors.
 
-    `slots`: completions at the same time. `prefix_dir`: where prompt prefixes survive a restart; None keeps none.
+    `conversations`: whose prompts stay read while they take turns, one answer at a time; each takes memory for
+    `context_tokens` (96 MiB for 8,192 of the embedded model), and so do all other prompts together. `prefix_dir`: where
+    prompt prefixes survive a restart, and come from into each conversation's; without, one conversation stays read.
     `tool_bias`: added to the log-odds of calling a tool rather than answering, where the model chooses between them.
     `small`: it is shown examples, offered few tools, and kept from saying the question again. `system_anywhere`: its
     chat template takes a system message that is not the first; newer ones refuse it.
@@ -96,7 +95,7 @@ class XllamaLlm:
         *,
         context_tokens: int = 4096,
         threads: int | None = None,
-        slots: int = 1,
+        conversations: int = 1,
         prefix_dir: Path | None = None,
         tool_bias: float = 0.0,
         small: bool = True,
@@ -106,7 +105,7 @@ class XllamaLlm:
         self.capabilities = LlmCapabilities(False, tools, True, context_tokens, small, on_this_machine=True)
         self._model_path = model_path
         self._threads = threads or os.cpu_count() or 1
-        self._slots = slots
+        self._slots = PromptSlots(conversations)
         self._prefix_dir = prefix_dir
         self._tool_bias = tool_bias
         self._written: _Written = (
@@ -131,7 +130,7 @@ class XllamaLlm:
         await self._thread.start(self._load)
         if self._tool_bias:
             self._tool_token = await self._thread.call(self._find_tool_token)
-        self._generators = ThreadPoolExecutor(max_workers=self._slots, thread_name_prefix=f"{self.name}-generate")
+        self._generators = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{self.name}-generate")
 
     async def close(self) -> None:
         """Cancel what runs, then free the model. Safe to call twice and before `start()`."""
@@ -183,34 +182,46 @@ class XllamaLlm:
 
     async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Read a stable prompt prefix into the prompt cache, or load it from `prefix_dir`. Raises `LlmError`."""
+        prefix = self._written(messages)
         if self._prefix_dir is None:
+            self._slots.begin(prefix, ready=1)
             await self.read_ahead(messages)
             return
         # Flash attention changes how values are stored.
         facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
-        path = self._prefix_dir / f"{prefix_name(self._model_path, facts, self._written(messages))}.kv"
+        path = self._prefix_dir / f"{prefix_name(self._model_path, facts, prefix)}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
+            self._slots.begin(prefix, ready=await self._spread(path.name))
             # All cached, but the weights are still on the disk: the first turn must not wait for them.
             await self.read_ahead(messages)
             return
+        self._slots.begin(prefix, ready=1)
         await self.read_ahead(messages)
         # Several servers share the folder: each writes a file of its own and renames it when it is whole.
         part = path.with_suffix(f".{os.getpid()}.part")
         if await self._prefix_file("save", part.name):
             part.replace(path)  # a file that was cut while being written is never loaded
+            self._slots.begin(prefix, ready=await self._spread(path.name))
             await self._thread.call(keep_newest, self._prefix_dir)
 
     async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         """Read the beginning of a prompt into the cache; tools are none of it. Raises `LlmError`."""
         # The user's turn comes next: its opening marks belong to it.
-        body = _chat_body(self._written([*messages, LlmMessage("user", "")]), max_tokens=1)
+        body = self._chat_body(self._written([*messages, LlmMessage("user", "")]), max_tokens=1)
         async for _ in self._chunks(body):
             pass
 
-    async def _prefix_file(self, action: Literal["save", "restore"], name: str) -> bool:
-        """Save or load the slot's cache. A file that cannot be used costs time, nothing else."""
+    async def _spread(self, name: str) -> int:
+        """Load the prefix that the first slot has into those of the other conversations; how many have it now."""
+        for slot in self._slots.for_talk[1:]:
+            if not await self._prefix_file("restore", name, slot):
+                return slot
+        return len(self._slots.for_talk)
+
+    async def _prefix_file(self, action: Literal["save", "restore"], name: str, slot: int = 0) -> bool:
+        """Save or load a slot's cache. A file that cannot be used costs time, nothing else."""
         try:
-            await self._thread.call(self._post, f"/slots/0?action={action}", {"filename": name})
+            await self._thread.call(self._post, f"/slots/{slot}?action={action}", {"filename": name})
         except LlmError as error:
             log.warning("cannot %s the prompt prefix %s: %s", action, name, error.message)
             return False
@@ -223,8 +234,8 @@ class XllamaLlm:
 
         params = xllamacpp.CommonParams()
         params.model.path = str(self._model_path)
-        params.n_parallel = self._slots
-        params.n_ctx = self.capabilities.context_tokens * self._slots  # the library divides it by the slots
+        params.n_parallel = self._slots.count
+        params.n_ctx = self.capabilities.context_tokens * self._slots.count  # the library divides it by the slots
         params.n_batch = params.n_ubatch = _BATCH_TOKENS
         params.flash_attn_type = type(params.flash_attn_type)(_FLASH_ATTENTION_OFF)
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
@@ -276,19 +287,32 @@ class XllamaLlm:
         finally:
             connection.close()
         if "error" in answer:
-            raise _llm_error(answer["error"])
+            raise llm_error(answer["error"])
         return answer
 
     # --- requests ---
 
     def _completion_body(self, request: LlmRequest, bias: float) -> dict[str, Any]:
-        body = _chat_body(self._written(request.messages), max_tokens=request.max_tokens)
+        body = self._chat_body(self._written(request.messages), max_tokens=request.max_tokens)
         no_echo = _NO_ECHO if self.capabilities.wants_examples and not answers_a_tool(request) else {}
         body |= {"temperature": request.temperature, "seed": request.seed, **no_echo}
         schema = decision_schema(request.answer_schema, request.tools)
         if schema is not None:
-            body["grammar"] = _grammar(schema)
+            body["grammar"] = compact_grammar(schema)
         return body | ({"logit_bias": [[self._tool_token, bias]]} if bias else {})
+
+    def _chat_body(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> dict[str, Any]:
+        return {
+            "messages": messages,
+            "id_slot": self._slots.choose(messages),
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_progress": True,
+            "cache_prompt": True,
+            # For the templates of models that think; the others pass over it.
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
 
     def _bias(self, request: LlmRequest) -> float:
         if self._tool_token is None:
@@ -310,21 +334,21 @@ class XllamaLlm:
             raise LlmError("The language model is not running.", code="engine_unavailable", hint="Start it before use.")
         loop = asyncio.get_running_loop()
         # Not bounded by itself, but by the request: at most one event a token and a prompt batch.
-        events: asyncio.Queue[_Event] = asyncio.Queue()
+        events: asyncio.Queue[Event] = asyncio.Queue()
         stop = threading.Event()
 
-        def post(event: _Event) -> None:
+        def post(event: Event) -> None:
             try:
                 loop.call_soon_threadsafe(events.put_nowait, event)
             except RuntimeError:  # the loop is closed: nobody reads any more
                 stop.set()
 
         # The server is not kept in this frame: closing must free it even while somebody still holds this iterator.
-        work = self._generators.submit(_complete, self._server, body, post, stop)
-        work.add_done_callback(lambda done: post(_end(done)))
+        work = self._generators.submit(complete, self._server, body, post, stop)
+        work.add_done_callback(lambda done: post(end_of(done)))
         self._stops.add(stop)
         try:
-            while not isinstance(event := await events.get(), _Ended):
+            while not isinstance(event := await events.get(), Ended):
                 if isinstance(event, LlmError):
                     raise event
                 yield event
@@ -334,66 +358,3 @@ class XllamaLlm:
             stop.set()
             work.cancel()
             self._stops.discard(stop)
-
-
-def _chat_body(messages: Sequence[Mapping[str, Any]], *, max_tokens: int) -> dict[str, Any]:
-    return {
-        "messages": messages,
-        "max_tokens": max_tokens,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "return_progress": True,
-        "cache_prompt": True,
-        # For the templates of models that think; the others pass over it.
-        "chat_template_kwargs": {"enable_thinking": False},
-    }
-
-
-def _complete(server: Any, body: dict[str, Any], post: Any, stop: threading.Event) -> None:
-    """Run one request to its end on this thread, posting what the library says."""
-
-    def on_chunk(chunk: Mapping[str, Any]) -> bool:
-        if "error" in chunk:
-            post(_llm_error(chunk["error"]))
-            return True
-        post(chunk)
-        return stop.is_set()
-
-    if not stop.is_set():
-        server.handle_chat_completions(body, on_chunk)
-
-
-def _end(done: Future[None]) -> _Event:
-    if done.cancelled():
-        return LlmError("The language model was closed before it could answer.", code="engine_unavailable")
-    error = done.exception()
-    if error is None:
-        return _Ended()
-    return LlmError(f"The language model failed: {type(error).__name__}: {error}")
-
-
-def _llm_error(error: Any) -> LlmError:
-    """Classify what the library reports, once."""
-    fields = error if isinstance(error, Mapping) else {"message": str(error)}
-    message = str(fields.get("message", "unknown"))
-    if fields.get("type") == "exceed_context_size_error":
-        return LlmError(
-            f"The prompt has {fields.get('n_prompt_tokens', 'more')} tokens; "
-            f"the model's window has {fields.get('n_ctx', 'fewer')}.",
-            code="llm_context_overflow",
-            hint="Send less history, or raise `llm.context_tokens`.",
-        )
-    return LlmError(f"The language model failed: {message}")
-
-
-def _grammar(schema: Mapping[str, Any]) -> str:
-    """The library's grammar for compact JSON of this schema: white space would be tokens nobody hears."""
-    import xllamacpp
-
-    options = {"whitespace_flexible": False, "coerce_one_of": True}
-    grammar: str = xllamacpp.json_schema_to_grammar(json.dumps({**schema, "x-guidance": options}))
-    if grammar.startswith("%llguidance"):
-        return grammar
-    # A build without llguidance writes GBNF, where white space is the rule `space`.
-    lines = grammar.splitlines()
-    return "\n".join('space ::= ""' if line.startswith("space ::=") else line for line in lines)

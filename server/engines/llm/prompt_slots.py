@@ -1,0 +1,53 @@
+"""In which of a model's slots a prompt is read, so that conversations which take turns do not lose what was read.
+
+A slot holds one prompt, and reads the next one from where it differs. llama.cpp's own choice takes the most similar
+slot: with a long prefix that all conversations share, that is always the same one, and each robot's turn throws away
+the history of the other's. Pure bookkeeping over messages; knows no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class PromptSlots:
+    """`conversations`: slots for those, at least one; one more is for prompts that do not begin with the prefix."""
+
+    def __init__(self, conversations: int) -> None:
+        if conversations < 1:
+            raise ValueError("A conversation needs a slot.")
+        self.for_talk = range(conversations)
+        """All slots that conversations may have."""
+        self.count = conversations + 1
+        self._prefix: Messages = ()
+        self._read: dict[int, Messages] = {0: ()}
+        """What each slot in use has read, by its last use, oldest first."""
+
+    def begin(self, prefix: Messages, *, ready: int) -> None:
+        """These messages begin every conversation from now on, and the first `ready` slots have read them."""
+        self._prefix = tuple(prefix)
+        self._read = dict.fromkeys(self.for_talk[:ready], self._prefix)
+
+    def choose(self, messages: Messages) -> int:
+        """The slot for a prompt; it is taken to be read there.
+
+        That of its own conversation, else the one unused longest; the last slot for what is no conversation.
+        """
+        if common(self._prefix, messages) < len(self._prefix):
+            return len(self.for_talk)
+        # Of equals the oldest: a conversation that begins takes no slot that was used just now.
+        slot = max(self._read, key=lambda slot: common(self._read[slot], messages))
+        del self._read[slot]
+        self._read[slot] = tuple(messages)
+        return slot
+
+
+def common(first: Messages, second: Messages) -> int:
+    """How many messages two prompts have in common at their beginning."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return min(len(first), len(second))
