@@ -15,6 +15,8 @@ from server.devices.wire import AudioFormat, CloseCode, DeviceError
 AUDIO_WINDOW_SECONDS = 5.0
 AUDIO_RATE = 2.0
 """More sound than this many seconds a second, over the window, is no microphone."""
+HELD_UP_SECONDS = 30.0
+"""So much sound may come late, all at once: a network that stood still, or this server, kept it waiting."""
 MAX_BAD_MESSAGES = 10
 """With this one the connection is closed."""
 
@@ -72,6 +74,10 @@ class IntakeLimits:
         """Tenths of a second that brought sound, and how many microseconds of it."""
         self._us = 0
         """Of all of them."""
+        self._ahead_seconds = 0.0
+        """How much more sound has come than time went by; less than nothing while some may still be held up."""
+        self._judged_seconds: float | None = None
+        """When that was."""
 
     def frame(self, size_bytes: int) -> Violation | None:
         """A frame, text or binary, of `size_bytes` has come."""
@@ -90,8 +96,12 @@ class IntakeLimits:
         more_us = round(1000 * max(milliseconds, _LEAST_FRAME_MS))
         self._us += more_us
         self._buckets.append((bucket, before_us + more_us))
+        passed_seconds = 0.0 if self._judged_seconds is None else max(0.0, now_seconds - self._judged_seconds)
+        self._judged_seconds = now_seconds
+        self._ahead_seconds = max(self._ahead_seconds - passed_seconds, -HELD_UP_SECONDS) + more_us / 1e6
         allowed_seconds = AUDIO_RATE * AUDIO_WINDOW_SECONDS
-        if self._us <= 1e6 * (allowed_seconds + _GRACE_SECONDS):
+        is_late_rather_than_fast = self._ahead_seconds <= allowed_seconds - AUDIO_WINDOW_SECONDS
+        if is_late_rather_than_fast or self._us <= 1e6 * (allowed_seconds + _GRACE_SECONDS):
             return None
         message = f"More than {allowed_seconds:g} s of sound came within {AUDIO_WINDOW_SECONDS:g} s."
         return Violation(DeviceError("audio_too_fast", message), CloseCode.POLICY)

@@ -45,6 +45,20 @@ def test_what_waited_in_the_network_may_come_at_once():
     assert [limits.audio(now, 20) for now in times if limits.audio(now, 0) is not None] == []
 
 
+@pytest.mark.parametrize(
+    ("held_up_seconds", "burst_seconds", "refused"), [(8, 8, False), (30, 30, False), (600, 41, True), (2, 14, True)]
+)
+def test_sound_that_was_held_up_is_late_and_not_too_fast(held_up_seconds, burst_seconds, refused):
+    limits = IntakeLimits()
+    assert [limits.audio(n * 0.02, 20) for n in range(500)] == [None] * 500
+    resumes_at = 10.0 + held_up_seconds
+    broken = [limits.audio(resumes_at, 20) for _ in range(burst_seconds * 50)]
+    assert any(violation is not None for violation in broken) is refused
+    if not refused:
+        # Then it goes on in real time.
+        assert [limits.audio(resumes_at + n * 0.02, 20) for n in range(1, 500)] == [None] * 499
+
+
 def test_too_much_sound_is_forgiven_after_the_window():
     limits = IntakeLimits()
     assert [limits.audio(1.0, 120) for _ in range(84)] == [None] * 84
