@@ -130,6 +130,9 @@ class LlmSettings(Section):
     """Size of the model's window, in tokens; the persona and its examples take about 3,600 of the embedded model's."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
+    conversations: Annotated[int, Ge(0), Le(16)] = 0
+    """Conversations (devices that take turns) whose prompts a GGUF model in this process keeps read; each more takes
+    memory, 96 MiB of the embedded model. 0: automatic, 2 of a small model and 1 of a large one."""
     temperature: Annotated[float, Ge(0), Le(2)] = 0.0
     """Randomness of the choice of words; 0 always takes the likeliest."""
     seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 7
