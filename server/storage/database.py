@@ -19,7 +19,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from server.errors import StorageError
 from server.storage import sqlite
 from server.storage.ids import raise_counters
-from server.storage.migrate import Tree, upgrade
+from server.storage.newest import Tree, is_newest
 from server.storage.recall_tables import WORD_TABLES
 from server.storage.swap import finish_swap
 from server.storage.turns import highest_ids
@@ -45,8 +45,11 @@ class Database:
     @classmethod
     async def open(cls, path: Path, tree: Tree) -> Self:
         """Create or upgrade the file, then open it. Raises `StorageError`."""
-        await asyncio.to_thread(_prepare, path)
-        await upgrade(path, tree)
+        if not await asyncio.to_thread(_prepare, path, tree):
+            # Only an older database needs its history, and loading Alembic takes longer than most starts.
+            from server.storage.migrate import upgrade
+
+            await upgrade(path, tree)
         return cls(path, sqlite.open_engine(path))
 
     async def close(self) -> None:
@@ -186,11 +189,13 @@ def _finish_restore(data_dir: Path) -> None:
         ) from error
 
 
-def _prepare(path: Path) -> None:
+def _prepare(path: Path, tree: Tree) -> bool:
+    """Whether it is of the newest schema by now."""
     try:
         _make_private_folders(path.parent)
         sqlite.ensure_private_file(path)
         sqlite.check_whole(path)
+        return is_newest(path, tree)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be opened ({error.strerror}).", hint="Check the disk and the data folder's permissions."

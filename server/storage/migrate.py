@@ -1,4 +1,4 @@
-"""Brings a database up to the newest schema, by Alembic revisions, in one transaction.
+"""Brings an older database up to the newest schema, by Alembic revisions, in one transaction.
 
 Two trees: `migrations/server` and `migrations/session`. Revisions are given their `op`: Alembic's own is one per
 process, and two worlds may be opened at the same time. Knows no table.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext, MigrationStep
@@ -17,15 +17,12 @@ from sqlalchemy import Connection
 
 from server.errors import StorageError
 from server.storage import sqlite
-
-Tree = Literal["server", "session"]
-
-_MIGRATIONS = Path(__file__).parent / "migrations"
+from server.storage.newest import MIGRATIONS, Tree
 
 
 def script_directory(tree: Tree) -> ScriptDirectory:
     """The revisions of one tree."""
-    folder = _MIGRATIONS / tree
+    folder = MIGRATIONS / tree
     return ScriptDirectory(folder, version_locations=[folder / "versions"])
 
 

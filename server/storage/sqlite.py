@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,17 @@ def open_engine(path: Path) -> AsyncEngine:
 def open_migration_engine(path: Path) -> AsyncEngine:
     """One connection for migrations: foreign keys off, since changing a table means rebuilding it."""
     return _engine(path, foreign_keys=False, poolclass=NullPool)
+
+
+def open_to_prepare(path: Path) -> sqlite3.Connection:
+    """The same without an engine, for the start. Blocks; begins no transaction by itself. Raises `sqlite3.Error`."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None)
+    try:
+        _on_connect(connection, None, foreign_keys=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _engine(path: Path, *, foreign_keys: bool, **pool: Any) -> AsyncEngine:
@@ -95,9 +106,13 @@ def check_whole(path: Path) -> None:
 
 def check_foreign_keys(connection: Connection, path: Path) -> None:
     """Refuse a migration that left rows pointing nowhere. Raises `StorageError`."""
-    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-    if broken is not None:
-        raise damaged(path, f"a row of {broken[0]} points to a missing row of {broken[2]}")
+    refuse_lost_rows(connection.exec_driver_sql("PRAGMA foreign_key_check").first(), path)
+
+
+def refuse_lost_rows(found: Sequence[Any] | None, path: Path) -> None:
+    """`found`: the first row of SQLite's `foreign_key_check`. Raises `StorageError` when there is one."""
+    if found is not None:
+        raise damaged(path, f"a row of {found[0]} points to a missing row of {found[2]}")
 
 
 def table_names(connection: Connection) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, MetaData, inspect
 
 from server.errors import StorageError
-from server.storage import jobs, memory_lookup, migrate, segments, sqlite
-from server.storage.database import Databases
+from server.storage import jobs, memory_lookup, migrate, newest, segments, sqlite
+from server.storage.database import Database, Databases
 from server.storage.devices import get_device
 from server.storage.ids import IdAllocator
 from server.storage.memory_records import MemoryFilter, SourceFilter
@@ -95,6 +96,62 @@ async def test_migrations_and_models_agree(tmp_path: Path, tree: migrate.Tree) -
     assert differences == []
     assert real == meant
     assert len(real) > 3
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Without the id of a house, which no two have in common."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+    return {name: found if name != "house" else [len(house) for (house,) in found] for name, found in rows.items()}
+
+
+@pytest.mark.parametrize("tree", TREES)
+async def test_a_new_database_is_what_the_whole_history_comes_to(
+    tmp_path: Path, tree: migrate.Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrated(tmp_path / "migrated.sqlite", tree)
+    # Neither a new database nor one that is up to date needs the history.
+    monkeypatch.setitem(sys.modules, "server.storage.migrate", None)
+    for _ in range(2):
+        await (await Database.open(tmp_path / "new.sqlite", tree)).close()
+    schemas, version_tables = [], []
+    for name in ("migrated", "new"):
+        engine = sqlite.open_engine(tmp_path / f"{name}.sqlite")
+        async with engine.connect() as connection:
+            schemas.append(await connection.run_sync(schema_of))
+            version_tables.append(await connection.run_sync(lambda it: inspect(it).get_columns("alembic_version")))
+        await engine.dispose()
+    assert schemas[0] == schemas[1]
+    assert str(version_tables[0]) == str(version_tables[1])
+    assert rows_of(tmp_path / "new.sqlite") == rows_of(tmp_path / "migrated.sqlite")
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_newest_revision_is_the_end_of_the_history(tree: migrate.Tree) -> None:
+    assert newest.newest_revision(tree) == migrate.script_directory(tree).get_current_head()
+
+
+async def test_a_new_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_found: object, path: Path) -> None:
+        raise sqlite.damaged(path, "a row points nowhere")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite, "refuse_lost_rows", refuse)
+        with pytest.raises(StorageError, match="points nowhere"):
+            await Database.open(tmp_path / "a.sqlite", "session")
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+    await (await Database.open(tmp_path / "a.sqlite", "session")).close()
+
+
+async def test_rows_that_point_nowhere_are_noticed_at_every_start(tmp_path: Path) -> None:
+    await (await Database.open(tmp_path / "a.sqlite", "server")).close()
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+        connection.execute("INSERT INTO tokens VALUES ('t', 'h', 'device', 'gone', '2026-01-01 00:00:00', NULL)")
+        connection.commit()
+    with pytest.raises(StorageError, match="a row of tokens points to a missing row of devices"):
+        await Database.open(tmp_path / "a.sqlite", "server")
 
 
 @pytest.mark.parametrize("tree", TREES)
