@@ -11,13 +11,9 @@ callback is lost; errors arrive as a chunk `{"error": {...}}`; an HTTP listener 
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import logging
 import os
-import secrets
 import threading
-import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -38,22 +34,15 @@ from server.engines.llm.decision import (
     written_messages,
 )
 from server.engines.llm.openai_request import endpoint_messages
-from server.engines.llm.prefix_files import can_write, keep_newest, prefix_name
+from server.engines.llm.prefix_files import keep_newest, prefix_name
 from server.engines.llm.prompt_slots import PromptSlots
-from server.engines.llm.xllama_request import Ended, Event, compact_grammar, complete, end_of, llm_error
+from server.engines.llm.xllama_request import Ended, Event, compact_grammar, complete, end_of
+from server.engines.llm.xllama_server import FLASH_ATTENTION_OFF, XllamaServer
 from server.engines.worker import ModelThread
 from server.errors import LlmError, ModelError
 
 log = logging.getLogger(__name__)
 
-# Small batches: a cancelled prompt stops after the batch in work.
-_BATCH_TOKENS = 64
-# Slots are chosen here (`prompt_slots.py`), and then the library's own cache of prompts is passed over.
-_CACHE_RAM_MIB = 0
-# Flash attention, which the library turns on by itself, is slow on a processor when few tokens meet a long prompt.
-# Measured with 3,500 tokens read: off 38 tokens/s read and 16 written, on 18 and 9; reading the prefix takes the same.
-_FLASH_ATTENTION_OFF = 0
-_HTTP_TIMEOUT_SECONDS = 30.0
 # A small model that is asked for an answer likes to say the question again. The DRY sampler makes each further token
 # of a sequence that stands in the last tokens already less likely; quotes and colons end a sequence, so the form of
 # the answer and its IDs are not touched. Not after a tool's result, which is there to be said again: of 250 it left 25.
@@ -64,7 +53,6 @@ shipped prompt, most of whose examples answer. Measure again (`scripts/bench_dec
 _AFTER_ANSWERS = (3.25, 6.0)
 """Added to `tool_bias` after one earlier answer in the conversation, and after more: a small model goes on as it did.
 Of 30 questions after four exchanges none was searched for without it, 26 were with it; of 30 others 3."""
-_SILENT, _CHATTY = -1, 3
 _MAX_TOOLS, _MAX_TOOLS_LARGE = 8, 16
 _MOST_BIAS = 7.0
 """Up to here it may stay through a completion: words begin with a space, and the bare token is not among them. A larger
@@ -104,7 +92,6 @@ class XllamaLlm:
         tools = _MAX_TOOLS if small else _MAX_TOOLS_LARGE
         self.capabilities = LlmCapabilities(False, tools, True, context_tokens, small, on_this_machine=True)
         self._model_path = model_path
-        self._threads = threads or os.cpu_count() or 1
         self._slots = PromptSlots(conversations)
         self._prefix_dir = prefix_dir
         self._tool_bias = tool_bias
@@ -113,8 +100,13 @@ class XllamaLlm:
         )
         self._tool_token: int | None = None
         self._thread = ModelThread(self.name, LlmError)
-        self._server: Any = None
-        self._api_key = ""
+        self._server = XllamaServer(
+            model_path,
+            context_tokens=context_tokens,
+            slots=self._slots.count,
+            threads=threads or os.cpu_count() or 1,
+            prefix_dir=prefix_dir,
+        )
         self._generators: ThreadPoolExecutor | None = None
         self._stops: set[threading.Event] = set()
 
@@ -126,10 +118,9 @@ class XllamaLlm:
                 code="model_missing",
                 hint="Run `stackchan models pull`.",
             )
-        self._api_key = secrets.token_urlsafe(32)
-        await self._thread.start(self._load)
+        await self._thread.start(self._server.load)
         if self._tool_bias:
-            self._tool_token = await self._thread.call(self._find_tool_token)
+            self._tool_token = await self._thread.call(self._server.first_token_of, TOOL_KEY)
         self._generators = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{self.name}-generate")
 
     async def close(self) -> None:
@@ -139,8 +130,8 @@ class XllamaLlm:
         generators, self._generators = self._generators, None
         if generators is not None:
             await asyncio.to_thread(generators.shutdown, wait=True, cancel_futures=True)
-        if self._server is not None:
-            await self._thread.call(self._unload)
+        if self._thread.running:
+            await self._thread.call(self._server.unload)
         await self._thread.close()
 
     async def generate(self, request: LlmRequest) -> AsyncIterator[LlmDelta]:
@@ -177,7 +168,7 @@ class XllamaLlm:
 
     async def count_tokens(self, text: str) -> int:
         """Tokens in `text`, exact, without the chat template's marks around a message. Raises `LlmError`."""
-        answer = await self._thread.call(self._post, "/tokenize", {"content": whole_characters(text)})
+        answer = await self._thread.call(self._server.post, "/tokenize", {"content": whole_characters(text)})
         return len(answer["tokens"])
 
     async def warm_prefix(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
@@ -188,7 +179,7 @@ class XllamaLlm:
             await self.read_ahead(messages)
             return
         # Flash attention changes how values are stored.
-        facts = (self.capabilities.context_tokens, _FLASH_ATTENTION_OFF)
+        facts = (self.capabilities.context_tokens, FLASH_ATTENTION_OFF)
         path = self._prefix_dir / f"{prefix_name(self._model_path, facts, prefix)}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
             self._slots.begin(prefix, ready=await self._spread(path.name))
@@ -221,74 +212,11 @@ class XllamaLlm:
     async def _prefix_file(self, action: Literal["save", "restore"], name: str, slot: int = 0) -> bool:
         """Save or load a slot's cache. A file that cannot be used costs time, nothing else."""
         try:
-            await self._thread.call(self._post, f"/slots/{slot}?action={action}", {"filename": name})
+            await self._thread.call(self._server.post, f"/slots/{slot}?action={action}", {"filename": name})
         except LlmError as error:
             log.warning("cannot %s the prompt prefix %s: %s", action, name, error.message)
             return False
         return True
-
-    # --- on the model's thread ---
-
-    def _load(self) -> None:
-        import xllamacpp
-
-        params = xllamacpp.CommonParams()
-        params.model.path = str(self._model_path)
-        params.n_parallel = self._slots.count
-        params.n_ctx = self.capabilities.context_tokens * self._slots.count  # the library divides it by the slots
-        params.n_batch = params.n_ubatch = _BATCH_TOKENS
-        params.flash_attn_type = type(params.flash_attn_type)(_FLASH_ATTENTION_OFF)
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
-        params.cache_ram_mib = _CACHE_RAM_MIB
-        # The listener cannot be turned off: loopback, any free port, a key nobody knows, nothing to browse.
-        params.hostnames = ["127.0.0.1"]
-        params.port = 0
-        params.api_keys = [self._api_key]
-        params.ui = False
-        params.n_threads_http = 2
-        params.verbosity = _CHATTY if log.isEnabledFor(logging.DEBUG) else _SILENT
-        if self._prefix_dir is not None and can_write(self._prefix_dir):
-            params.slot_save_path = f"{self._prefix_dir}{os.sep}"
-        try:
-            self._server = xllamacpp.Server(params)
-        except RuntimeError as error:
-            raise LlmError(
-                f"The language model {self._model_path} cannot be loaded: {error}",
-                code="engine_unavailable",
-                hint="Run `stackchan models verify`.",
-            ) from error
-
-    def _find_tool_token(self) -> int | None:
-        """The token that begins a call after `{"`; None when this model's tokenizer does not write it as one."""
-        tokens: list[int] = self._post("/tokenize", {"content": f'{{"{TOOL_KEY}'})["tokens"]
-        opening: list[int] = self._post("/tokenize", {"content": '{"'})["tokens"]
-        if tokens[:-1] == opening:
-            return tokens[-1]
-        log.warning("the tool bias is not used: this model writes %r in another way", TOOL_KEY)
-        return None
-
-    def _unload(self) -> None:
-        self._server = None  # its destructor waits for the library's own threads
-
-    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask the library's own listener for what its Python side does not offer."""
-        address = urllib.parse.urlsplit(self._server.listening_address)
-        connection = http.client.HTTPConnection(
-            address.hostname or "127.0.0.1", address.port, timeout=_HTTP_TIMEOUT_SECONDS
-        )
-        try:
-            connection.request(
-                "POST",
-                path,
-                json.dumps(body),
-                {"Authorization": f"Bearer {self._api_key}", "Content-Type": "application/json"},
-            )
-            answer = json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
-        if "error" in answer:
-            raise llm_error(answer["error"])
-        return answer
 
     # --- requests ---
 
@@ -344,7 +272,7 @@ class XllamaLlm:
                 stop.set()
 
         # The server is not kept in this frame: closing must free it even while somebody still holds this iterator.
-        work = self._generators.submit(complete, self._server, body, post, stop)
+        work = self._generators.submit(complete, self._server.library, body, post, stop)
         work.add_done_callback(lambda done: post(end_of(done)))
         self._stops.add(stop)
         try:
