@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from server.engines import torch_int8
 from server.engines.base import LlmMessage, LlmRequest, ToolSpec
 from server.engines.llm.chat_template import ChatTemplate
 from server.engines.llm.kept_prompts import KeptPrompts
@@ -75,9 +76,7 @@ class LocalModel:
         torch, model = self._torch, self._model
         with torch.inference_mode():
             if self.dtype == "int8":
-                from server.engines.torch_int8 import quantize_linears
-
-                quantize_linears(model)
+                torch_int8.quantize_linears(model)
                 # What is left is small, but for the table of words: that is looked up, not multiplied, and as it was
                 # stored it takes half of the memory.
                 table = model.get_input_embeddings()
@@ -274,7 +273,9 @@ def _dtype(wanted: Dtype, device: str) -> str:
     if wanted == "auto":
         if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
             return "float16"
-        return "int8" if device == "cpu" else "bfloat16"
+        if device != "cpu":
+            return "bfloat16"
+        return "int8" if torch_int8.is_fast() else "float32"
     if wanted == "int8" and device != "cpu":
         raise LlmError(
             f"int8 is for the processor, not for {device}.",
