@@ -37,16 +37,20 @@ def hub_folder(settings: Settings, model: str, *, patterns: Sequence[str] = WHOL
     `model_missing` when it is not here or a part of it is not, `model_unknown` for what can be neither.
     """
     path = Path(model).expanduser()
-    if path.is_dir():
+    if model and path.is_dir():
         return _whole(path, model, patterns, f"Put them into {path}, or give another folder.")
     if not is_hub_id(model):
         if "/" in model or "\\" in model:
-            raise ModelError(f"There is no model folder {model}.", hint="Correct the path, or give a hub id, owner/name.")
+            raise ModelError(
+                f"There is no model folder {model}.", hint="Correct the path, or give a hub id, owner/name."
+            )
         hint = "Give its id on the model hub (owner/name), or the path of its folder."
         raise ModelError(f"There is no model called {model!r}.", code="model_unknown", hint=hint)
     own = settings.model_dir / model
     if own.is_dir():
-        return _whole(own, model, patterns, f"Put them into {own}, or remove that folder and run: stackchan models pull.")
+        return _whole(
+            own, model, patterns, f"Put them into {own}, or remove that folder and run: stackchan models pull."
+        )
     cached = _in_cache(model, patterns)
     if cached is None:
         raise ModelError(f"The model {model} is not on this machine.", hint=_how_to_get(settings, model))
