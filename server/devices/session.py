@@ -218,6 +218,9 @@ class LiveDevice:
     async def show(self, state: TurnState) -> None:
         self._post(State(state))
 
+    def show_words(self, text: str) -> None:
+        self._post(Transcript(text, final=False))
+
     async def tell(self, result: TurnResult) -> None:
         answer = TurnAnswer(self._answer_of(result))
         self._shown = []

@@ -10,7 +10,8 @@ Life of an engine: constructed (cheap, imports nothing) -> `start()` (loads and 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from server.events import AudioChunk, Samples
@@ -74,7 +75,7 @@ class Transcription:
     text: str
     """The words, stripped; empty when nothing was said."""
     language: str
-    """ISO 639-1."""
+    """ISO 639-1; `und` where the engine cannot tell."""
     language_probability: float = 1.0
     no_speech_probability: float = 0.0
     """The model's own belief that this was not speech."""
@@ -90,6 +91,39 @@ class AsrEngine(Engine, Protocol):
         """Hear one utterance: float32 mono at 16 kHz, shape (n,).
 
         `languages`: the ISO 639-1 codes it may be in, detected among them; one code forces it. Raises `AsrError`.
+        """
+
+
+class AsrStream(Protocol):
+    """One utterance that is heard while it is spoken. Whoever opens it closes it."""
+
+    def push(self, samples: Samples) -> None:
+        """Take the next samples: float32 mono at 16 kHz, shape (n,), any n. Returns at once; the work is done beside."""
+
+    async def transcribe(self, sample_count: int) -> Transcription:
+        """The words of the first `sample_count` samples that were pushed; afterwards more may be pushed and asked for.
+
+        As `AsrEngine.transcribe` would hear them. Raises `AsrError`, also when so many were not pushed or kept.
+        """
+
+    def partials(self) -> AsyncGenerator[Transcription, None]:
+        """The words so far, each time they are known anew, until the stream is closed; perhaps never.
+
+        They may still change, and are found only while nobody waits for `transcribe`. Raises nothing.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; whoever waits for words gets an `AsrError`. Safe to call twice."""
+
+
+@runtime_checkable
+class StreamingAsr(Protocol):
+    """A hearing engine that can work while the person speaks."""
+
+    def open_stream(self, *, languages: Sequence[str], hot_words: Sequence[str] = ()) -> AsrStream:
+        """Begin to hear an utterance; the arguments are those of `AsrEngine.transcribe`.
+
+        Raises `AsrError` when the engine is not running, cannot hear these languages or hears as many as it can.
         """
 
 
@@ -218,12 +252,25 @@ class TtsCapabilities:
     """Yields audio while it still synthesises one text."""
 
 
+class Need(IntEnum):
+    """Who is served first by a voice that makes one thing at a time."""
+
+    NOW = 0
+    """Nothing is heard until it comes."""
+    NEXT = 1
+    """Something is heard, or may have to be said soon."""
+    KEPT = 2
+    """Made beforehand."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
     text: str
     language: str
     """ISO 639-1 of the sentence as a whole; mixed text is the engine's matter."""
     emotion: str = "neutral"
+    need: Need = field(default=Need.NOW, compare=False)
+    """How urgent it is; the same words sound the same."""
 
 
 class TtsEngine(Engine, Protocol):
@@ -277,15 +324,36 @@ class EmbeddingEngine(Engine, Protocol):
         """Unit vectors, float32, shape (len(texts), dimensions). Raises `EmbeddingError`."""
 
 
+class RerankEngine(Engine, Protocol):
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
+        """How well each document answers, from 0 to 1, in the order given. Raises `RerankError`.
+
+        A caller that is cancelled stops it soon.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The models of one server, as `app.py` receives them."""
+    """The models of one server, as `app.py` receives them. `rerank` None: there is none."""
 
     vad: VadEngine
     asr: AsrEngine
     llm: LlmEngine
     tts: TtsEngine
     embedding: EmbeddingEngine
+    rerank: RerankEngine | None = None
+
+    def by_kind(self) -> dict[str, Engine]:
+        """Kind -> engine, of those there are."""
+        kinds: dict[str, Engine | None] = {
+            "vad": self.vad,
+            "asr": self.asr,
+            "llm": self.llm,
+            "tts": self.tts,
+            "embedding": self.embedding,
+            "rerank": self.rerank,
+        }
+        return {kind: engine for kind, engine in kinds.items() if engine is not None}
 
     def all(self) -> tuple[Engine, ...]:
-        return (self.vad, self.asr, self.llm, self.tts, self.embedding)
+        return tuple(self.by_kind().values())

@@ -51,6 +51,9 @@ class ConversationOut(Protocol):
 
     async def show(self, state: TurnState) -> None: ...
 
+    def show_words(self, text: str) -> None:
+        """What is being said, as far as it is heard; it may still change, and there need not come a turn of it."""
+
     async def tell(self, result: TurnResult) -> None:
         """A turn has ended."""
 
@@ -99,6 +102,7 @@ class Conversation:
         self._deaf_until = 0.0
         self._is_over = False
         self.announcing = Announcing(self, out, announcer)
+        listener.on_words = out.show_words
 
     @property
     def state(self) -> TurnState:

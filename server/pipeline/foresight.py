@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol
 
-from server.engines.base import Engines, SpeechRequest
+from server.engines.base import Engines, SpeechRequest, StreamingAsr
 from server.errors import StackChanError
 from server.events import Pcm16, Utterance
 from server.persona import Persona
@@ -22,6 +22,7 @@ from server.pipeline.ahead import Ahead
 from server.pipeline.answer import AnswerReader
 from server.pipeline.expected_words import expected_words
 from server.pipeline.hearing import understand
+from server.pipeline.live_ear import LiveEar, open_ear
 from server.pipeline.parts import HotWords, TurnSettings
 from server.pipeline.request import Heard, OpenTurn, TurnRequest
 from server.pipeline.speaking import synthesized
@@ -98,14 +99,34 @@ class Foresight:
         except Exception as error:  # an extra must not cost the turn
             _log.error("the prompt could not be read ahead", exc_info=error)
 
-    def ahead(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace, *, answer: bool = True) -> Ahead:
-        """Hear what may be a whole utterance, and begin its answer unless `answer` is false."""
-        begin = partial(self._begin, expected) if self._answer_early and answer else None
-        return Ahead(self._hear(expected, utterance, trace), begin)
-
-    async def _hear(self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace) -> Heard | None:
+    async def open_ear(self, expected: OpenTurn) -> LiveEar | None:
+        """Somebody has begun to speak: an ear for it, where the engine can hear while they speak."""
+        if not isinstance(self._engines.asr, StreamingAsr):
+            return None
         words = await expected_words(self._hot_words, self._engines.asr, expected)
-        return await understand(utterance, self._engines, self._persona, self._settings, trace, words)
+        return open_ear(self._engines.asr, expected, self._persona, words)
+
+    def ahead(
+        self,
+        expected: OpenTurn,
+        utterance: Utterance,
+        trace: TurnTrace,
+        *,
+        answer: bool = True,
+        ear: LiveEar | None = None,
+    ) -> Ahead:
+        """Hear what may be a whole utterance, and begin its answer unless `answer` is false. `ear`: heard it so far."""
+        begin = partial(self._begin, expected) if self._answer_early and answer else None
+        return Ahead(self._hear(expected, utterance, trace, ear), begin)
+
+    async def _hear(
+        self, expected: OpenTurn, utterance: Utterance, trace: TurnTrace, ear: LiveEar | None
+    ) -> Heard | None:
+        if ear is not None:
+            words, stream = ear.hot_words, ear.stream
+        else:
+            words, stream = await expected_words(self._hot_words, self._engines.asr, expected), None
+        return await understand(utterance, self._engines, self._persona, self._settings, trace, words, stream)
 
     async def _begin(self, expected: OpenTurn, hearing: asyncio.Future[Heard | None]) -> HeldAnswer | None:
         # What was said before is read while the words are still being heard.

@@ -5,20 +5,23 @@ Knows the VAD and ASR Protocols; not what becomes of the words, nor what makes a
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 
-from server.engines.base import Engines, Transcription
+from server.engines.base import AsrStream, Engines, Transcription
 from server.errors import AsrError, VadError
 from server.events import Utterance
 from server.persona import Persona
 from server.pipeline.bounded import engine_work
-from server.pipeline.hearing_guards import Hearing, why_not_believed
+from server.pipeline.hearing_guards import Hearing, Reason, why_not_believed
 from server.pipeline.listening import find_utterance
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, TurnRequest
 from server.pipeline.trace import TurnTrace
 from server.storage.types import clean_text
+
+_log = logging.getLogger(__name__)
 
 
 async def hear(
@@ -53,22 +56,16 @@ async def understand(
     settings: TurnSettings,
     trace: TurnTrace,
     hot_words: Sequence[str] = (),
+    stream: AsrStream | None = None,
 ) -> Heard | None:
-    """The words of an utterance, or None when they are not to be believed. Raises `AsrError`, and nothing else."""
+    """The words of an utterance, or None when they are not to be believed. Raises `AsrError`, and nothing else.
+
+    `stream`: has heard the utterance while it was spoken. One that fails costs nothing but its work.
+    """
     with trace.span("asr"):
-        hearing = _transcribe(engines, utterance, persona.languages, hot_words)
+        hearing = _transcribe(engines, utterance, persona.languages, hot_words, stream)
         transcription = await engine_work(hearing, settings.asr_timeout_seconds, AsrError)
-    text = clean_text(transcription.text).strip()
-    reason = why_not_believed(
-        Hearing(
-            text=text,
-            seconds=utterance.duration_seconds,
-            no_speech_probability=_number(transcription.no_speech_probability),
-            average_log_probability=_number(transcription.average_log_probability),
-        ),
-        hot_words,
-        languages=persona.languages,
-    )
+    text, reason = words_of(transcription, utterance.duration_seconds, persona, hot_words)
     if reason is not None:
         trace.facts["asr_dropped"] = reason
         return None
@@ -77,10 +74,35 @@ async def understand(
     return Heard(text, language, round(utterance.duration_seconds * 1000))
 
 
+def words_of(
+    transcription: Transcription, seconds: float, persona: Persona, hot_words: Sequence[str]
+) -> tuple[str, Reason | None]:
+    """The text of a transcription of so much sound, and why it is not to be believed, if it is not."""
+    text = clean_text(transcription.text).strip()
+    hearing = Hearing(
+        text=text,
+        seconds=seconds,
+        no_speech_probability=_number(transcription.no_speech_probability),
+        average_log_probability=_number(transcription.average_log_probability),
+    )
+    return text, why_not_believed(hearing, hot_words, languages=persona.languages)
+
+
 async def _transcribe(
-    engines: Engines, utterance: Utterance, languages: Sequence[str], hot_words: Sequence[str]
+    engines: Engines,
+    utterance: Utterance,
+    languages: Sequence[str],
+    hot_words: Sequence[str],
+    stream: AsrStream | None,
 ) -> Transcription:
-    transcription = await engines.asr.transcribe(utterance.samples, languages=languages, hot_words=hot_words)
+    transcription: Transcription | None = None
+    if stream is not None:
+        try:
+            transcription = await stream.transcribe(len(utterance.samples))
+        except AsrError as error:
+            _log.warning("an utterance is heard in one piece after all: %s", error.code)
+    if transcription is None:
+        transcription = await engines.asr.transcribe(utterance.samples, languages=languages, hot_words=hot_words)
     # An engine's own mistake must not pass for words, nor for silence.
     if not isinstance(transcription, Transcription) or not isinstance(transcription.text, str):
         raise AsrError("The hearing engine gave something that is no transcription.")

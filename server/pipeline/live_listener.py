@@ -22,6 +22,7 @@ from server.events import Samples, Utterance
 from server.pipeline.ahead import Ahead
 from server.pipeline.ears import Ears
 from server.pipeline.foresight import Foresight
+from server.pipeline.live_ear import LiveEar, OnWords
 from server.pipeline.request import OpenTurn
 from server.pipeline.trace import TurnTrace
 
@@ -56,6 +57,9 @@ class LiveListener:
         self._new_trace = new_trace
         self._ears: Ears | None = None
         self._ahead: Ahead | None = None
+        self._ear: LiveEar | None = None
+        """Of the utterance that goes on, where its words are heard while it is spoken."""
+        self.on_words: OnWords = lambda text: None
         self._trace: TurnTrace | None = None
         self._wasted_answers = 0
         """How many were begun in this utterance before it was over: each costs a call of the model."""
@@ -73,6 +77,7 @@ class LiveListener:
         """Listen from now on; what was heard before is forgotten. Raises `VadError`."""
         if self._ears is not None:
             self._ears.close()
+        self._drop_ear()
         self._ears = Ears(self._vad, self._settings)
 
     async def shut(self) -> None:
@@ -80,6 +85,7 @@ class LiveListener:
         ears, self._ears = self._ears, None
         if ears is not None:
             ears.close()
+        self._drop_ear()
         await self._drop_ahead()
 
     async def hear(self, samples: Samples, mode: ListenMode, expected: OpenTurn | None) -> list[Said]:
@@ -96,6 +102,8 @@ class LiveListener:
         if mode == "manual":
             too_long = ears.endpointer.now_seconds >= self._settings.longest_seconds
             return [self._whole(ears, too_long=True)] if too_long else []
+        if self._ear is not None:
+            self._ear.push(samples)
         said = [utterance for event in events if (utterance := await self._take(ears, event, expected))]
         ears.forget()
         return said
@@ -121,6 +129,7 @@ class LiveListener:
             self._wasted_answers = 0
             if expected is not None:
                 self._foresight.read_ahead(expected)
+                await self._open_ear(ears, event.start_seconds, expected)
         elif isinstance(event, SilenceNoticed) and expected is not None:
             await self._drop_ahead()
             start_seconds = ears.endpointer.start_seconds
@@ -130,16 +139,40 @@ class LiveListener:
             utterance = Utterance(ears.cut(start_seconds, event.at_seconds))
             # Who pauses once in a sentence does so again: one guess is enough.
             answer = not self._wasted_answers
-            self._ahead = self._foresight.ahead(expected, utterance, self._trace, answer=answer)
+            self._ahead = self._foresight.ahead(expected, utterance, self._trace, answer=answer, ear=self._ear)
         return None
 
     def _ended(self, ears: Ears, event: UtteranceEnded) -> Said:
-        ahead, trace = self._ahead, self._trace
-        self._ahead = self._trace = None
+        ahead, trace, ear = self._ahead, self._trace, self._ear
+        self._ahead = self._trace = self._ear = None
+        samples = ears.cut(event.start_seconds, event.end_seconds)
         if ahead is None or trace is None:
             trace = self._new_trace(event.at_seconds - event.speech_end_seconds)
+        if ear is not None:
+            if ahead is None:
+                ahead = self._foresight.ahead(ear.expected, Utterance(samples), trace, answer=False, ear=ear)
+            ear.be_silent()
+            ahead.heard.add_done_callback(lambda heard: ear.close())
         trace.early_calls_wasted = self._wasted_answers
-        return Said(ears.cut(event.start_seconds, event.end_seconds), trace, ahead, event.too_long)
+        return Said(samples, trace, ahead, event.too_long)
+
+    async def _open_ear(self, ears: Ears, start_seconds: float, expected: OpenTurn) -> None:
+        """Begin to hear what is being said, from its beginning on."""
+        self._drop_ear()
+        ear = await self._foresight.open_ear(expected)
+        if ear is None:
+            return
+        if self._ears is not ears:  # shut meanwhile
+            ear.close()
+            return
+        self._ear = ear
+        ear.push(ears.cut(start_seconds))
+        ear.tell(self.on_words)
+
+    def _drop_ear(self) -> None:
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            ear.close()
 
     def _whole(self, ears: Ears, *, too_long: bool) -> Said:
         samples = ears.cut(0.0)

@@ -73,6 +73,7 @@ class House:
         self.hushed: list[float] = []
         self.early_calls: list[str] = []
         self.idle = True
+        self.expected: tuple[str, ...] = ()
         self.journal = FakeJournal()
         self.engines = fake_engines(**engines)
         persona = load_persona(default_persona_path())
@@ -87,7 +88,7 @@ class House:
             SETTINGS,
             self.controller.thinker,
             clock=lambda: NOW,
-            hot_words=None,
+            hot_words=self.hot_words,
             idle=lambda: self.idle,
             answer_early=answer_early,
             on_early_call=self.early_calls.append,
@@ -109,6 +110,9 @@ class House:
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    async def hot_words(self, turn: OpenTurn) -> tuple[str, ...]:
+        return self.expected
+
     # as the journal
     async def expect(self, request: TurnRequest, now: Any) -> OpenTurn:
         return replace(TURN, turn_id=0)
@@ -127,6 +131,9 @@ class House:
 
     async def show(self, state: str) -> None:
         self.log.append(state)
+
+    def show_words(self, text: str) -> None:
+        self.log.append(f"hears {text}")
 
     async def tell(self, result: TurnResult) -> None:
         self.results.append(result)
