@@ -39,6 +39,7 @@ async def language_model(persona: Persona) -> AsyncIterator[XllamaLlm]:
         model_path(),
         context_tokens=LlmSettings().context_tokens,
         threads=THREADS,
+        conversations=2,  # as a server has it: the file of the prompt that was read is the same
         prefix_dir=model_path().parents[1] / "prompt-cache",
         tool_bias=TOOL_BIASES[MODEL_ID],
     )

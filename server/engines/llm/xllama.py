@@ -178,8 +178,8 @@ class XllamaLlm:
             self._slots.begin(prefix, ready=1)
             await self.read_ahead(messages)
             return
-        # Flash attention changes how values are stored.
-        facts = (self.capabilities.context_tokens, FLASH_ATTENTION_OFF)
+        # Flash attention changes how values are stored, and a file of a slot among more fits only there.
+        facts = (self.capabilities.context_tokens, self._slots.count, FLASH_ATTENTION_OFF)
         path = self._prefix_dir / f"{prefix_name(self._model_path, facts, prefix)}.kv"
         if path.exists() and await self._prefix_file("restore", path.name):
             self._slots.begin(prefix, ready=await self._spread(path.name))
