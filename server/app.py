@@ -179,15 +179,19 @@ def create_app(
     app.add_middleware(CountAnswers, metrics=metrics)
     app.add_middleware(WholeAnswers)
     install_problem_handlers(app)
-    app.include_router(health_router(readiness, __version__, owner_only))
-    app.include_router(metrics_router(metrics, owner_only))
-    app.include_router(memory_router(memory_owner, owner_only, backup=backup, version=__version__))
     app.state.turn_service = service
     app.state.hang_up = hang_up
-    app.include_router(turns_router())
-    app.include_router(sessions_router(session_ended, clock))
-    app.include_router(live_router(live_devices, problem))
-    app.include_router(page_words_router())
+    for router in (
+        health_router(readiness, __version__, owner_only),
+        metrics_router(metrics, owner_only),
+        memory_router(memory_owner, owner_only, backup=backup, version=__version__),
+        turns_router(),
+        sessions_router(session_ended, clock),
+        live_router(live_devices, problem),
+        page_words_router(),
+    ):
+        # `include_router` would make every route a second time, while the first request waits.
+        app.router.routes.extend(router.routes)
     app.mount("/", StaticFiles(directory=_WEB, html=True), name="web")
     return app
 
