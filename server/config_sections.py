@@ -100,6 +100,12 @@ class AsrSettings(Section):
     """Numbers Qwen3-ASR calculates with; `auto`: int8 on the processor, elsewhere the faster one, measured at start."""
     partial_words: bool = True
     """Show the words heard so far while somebody speaks, when Qwen3-ASR has nothing else to do."""
+    base_url: HttpUrl | None = None
+    """URL of a server with `/audio/transcriptions`, with its `/v1`; it hears then, unless an engine is named."""
+    api_key: Annotated[SecretStr, Wording("the server's key")] | None = None
+    """Key of that server. Better in the environment than in a file; it is never logged or shown."""
+    connect_timeout_seconds: Seconds = 5.0
+    """Longest time to connect to that server, in seconds."""
     timeout_seconds: Seconds = 30.0
     """Longest time for one utterance, in seconds, before the robot says it did not catch that."""
     keep_failed_audio: bool = False
@@ -153,7 +159,23 @@ class TtsSettings(Section):
     """Speaking: text to speech."""
 
     engine: Identifier | None = None
-    """The speech synthesiser; empty: the profile's."""
+    """The speech synthesiser; empty: `openai-speech` when a base URL is set, unless the profile's asks a server too."""
+    base_url: HttpUrl | None = None
+    """URL of the voice's server: `irodori` and `openai-speech` with `/v1`; empty: where that server usually is."""
+    api_key: Annotated[SecretStr, Wording("the server's key")] | None = None
+    """Key of that server. Better in the environment than in a file; it is never logged or shown."""
+    model: ModelName | None = None
+    """The server's name of its model; empty: the usual one."""
+    voice: Annotated[str, StringConstraints(min_length=1, max_length=200), Wording("1 to 200 characters")] | None = None
+    """The server's name of the voice; of `voicevox` and `aivisspeech`: speaker, speaker/style or a style's number."""
+    format: Literal["wav", "pcm"] = "wav"
+    """What `openai-speech` is asked for; `pcm` is raw 16-bit sound."""
+    pcm_sample_rate_hz: Annotated[int, Ge(8000), Le(48000)] = 24_000
+    """Sample rate of that server's `pcm`, in hertz, which does not tell it."""
+    english_engine: Literal["auto", "hibari", "same"] = "auto"
+    """Who says English where the voice is Japanese: `auto`: hibari where it is installed, else the `same` voice."""
+    connect_timeout_seconds: Seconds = 5.0
+    """Longest time to connect to the voice's server, in seconds."""
     seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 7
     """Start of its random numbers, so that a sentence sounds the same twice."""
     timeout_seconds: Seconds = 20.0

@@ -80,32 +80,12 @@ class ModelError(StackChanError):
 
 
 class EngineError(StackChanError):
-    """An engine. Codes: `engine_unknown`, `engine_unavailable`, `engine_failed`, and those of its kind."""
+    """An engine. Codes: `engine_unknown`, `engine_unavailable`, `engine_failed`, and those of its kind.
 
-    default_code = "engine_failed"
-
-
-class VadError(EngineError):
-    """Codes: `vad_failed`, `vad_timeout`."""
-
-    default_code = "vad_failed"
-
-
-class AsrError(EngineError):
-    """Codes: `asr_failed`, `asr_timeout`."""
-
-    default_code = "asr_failed"
-
-
-class LlmError(EngineError):
-    """Codes: `llm_failed`, `llm_timeout`, `llm_context_overflow`, `llm_no_reply`; of an endpoint also
-    `llm_unreachable`, `llm_rate_limited`, `llm_overloaded`, `llm_cut` (the stream ended early), `llm_unauthorized`,
-    `llm_refused` (the request itself).
-
-    `retry_after_seconds`: how long the endpoint asks to be left alone; None when it does not say.
+    `retry_after_seconds`: how long an endpoint asks to be left alone; None when it does not say.
     """
 
-    default_code = "llm_failed"
+    default_code = "engine_failed"
 
     def __init__(
         self,
@@ -120,8 +100,30 @@ class LlmError(EngineError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class VadError(EngineError):
+    """Codes: `vad_failed`, `vad_timeout`."""
+
+    default_code = "vad_failed"
+
+
+class AsrError(EngineError):
+    """Codes: `asr_failed`, `asr_timeout`; of an endpoint also `asr_unreachable`, `asr_rate_limited`, `asr_overloaded`,
+    `asr_cut` (the answer ended early), `asr_unauthorized`, `asr_refused` (the request itself)."""
+
+    default_code = "asr_failed"
+
+
+class LlmError(EngineError):
+    """Codes: `llm_failed`, `llm_timeout`, `llm_context_overflow`, `llm_no_reply`; of an endpoint also
+    `llm_unreachable`, `llm_rate_limited`, `llm_overloaded`, `llm_cut` (the stream ended early), `llm_unauthorized`,
+    `llm_refused` (the request itself)."""
+
+    default_code = "llm_failed"
+
+
 class TtsError(EngineError):
-    """Codes: `tts_failed`, `tts_timeout`."""
+    """Codes: `tts_failed`, `tts_timeout`; of an endpoint also `tts_unreachable`, `tts_rate_limited`, `tts_overloaded`,
+    `tts_cut` (the sound ended early), `tts_unauthorized`, `tts_refused` (the request itself)."""
 
     default_code = "tts_failed"
 

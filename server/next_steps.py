@@ -32,6 +32,14 @@ _REBUILD = (
 _WORDS_FIND = ("Words still find. Try again in a moment.", "言葉では探せます。少し待ってからもう一度どうぞ。")
 _PULL = ("Run `stackchan models pull`.", "`stackchan models pull` で取得してください。")
 _ENDPOINT = ("Check the llm settings; see docs/endpoints.md.", "llm の設定を確かめてください（docs/endpoints.md）。")
+_HEARING = (
+    "Is the hearing server running? Check the asr settings; `stackchan doctor` asks it.",
+    "音声認識サーバーと asr の設定を確かめてください。`stackchan doctor` で調べられます。",
+)
+_VOICE = (
+    "Is the voice's server running? Check the tts settings; `stackchan doctor` asks it.",
+    "音声合成サーバーと tts の設定を確かめてください。`stackchan doctor` で調べられます。",
+)
 _OWNERS_TOKEN = ("Use the owner's token.", "持ち主のトークンを使ってください。")
 _TOKEN = (
     "Send the owner's token (shown at the first start); `stackchan token reset` makes a new one.",
@@ -162,6 +170,12 @@ NEXT_STEPS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "vad_timeout": _NEXT_TURN,
         "asr_failed": _LOG,
         "asr_timeout": _NEXT_TURN,
+        "asr_unreachable": _HEARING,
+        "asr_rate_limited": _AGAIN,
+        "asr_overloaded": _AGAIN,
+        "asr_cut": _NEXT_TURN,
+        "asr_unauthorized": ("Check the key in asr.api_key.", "asr.api_key のキーを確かめてください。"),
+        "asr_refused": _HEARING,
         "llm_failed": _LOG,
         "llm_timeout": _NEXT_TURN,
         "llm_context_overflow": ("Begin another conversation.", "新しい会話を始めてください。"),
@@ -177,6 +191,12 @@ NEXT_STEPS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "llm_refused": _ENDPOINT,
         "tts_failed": _LOG,
         "tts_timeout": _NEXT_TURN,
+        "tts_unreachable": _VOICE,
+        "tts_rate_limited": _AGAIN,
+        "tts_overloaded": _AGAIN,
+        "tts_cut": _NEXT_TURN,
+        "tts_unauthorized": ("Check the key in tts.api_key.", "tts.api_key のキーを確かめてください。"),
+        "tts_refused": _VOICE,
         "embedding_failed": ("Words still find. The server's log says more.", "言葉では探せます。ログを見てください。"),
         # What is kept
         "storage_failed": _FOLDER,

@@ -14,7 +14,7 @@ import sys
 import unicodedata
 import zoneinfo
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -39,10 +39,17 @@ MAX_MEANING_CHARACTERS = 40
 MAX_READING_CHARACTERS = 80
 MAX_IDS = 32
 MAX_READINGS = 300
+MAX_EMOJI_CHARACTERS = 12
+MAX_VOICE_STYLE_CHARACTERS = 80
+
+VOICE_EMOJI: Mapping[str, str] = MappingProxyType(
+    {"happy": "😊", "sad": "😭", "angry": "😠", "doubt": "🤔", "sleepy": "😪", "surprised": "😲"}
+)
+"""What Irodori-TTS reads before the words to speak with a feeling; a calm voice needs none."""
 
 _DISTRIBUTION = "stackchan-server"
 _REQUIRED = ("persona_id", "name", "languages", "first_person", "speaking_style", "emotions", "actions")
-_OPTIONAL = ("answer_length", "zone", "readings")
+_OPTIONAL = ("answer_length", "zone", "readings", "voice_emoji", "voice_styles")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _KANA = re.compile(r"[ぁ-ゖァ-ヺー]+")
 
@@ -74,6 +81,10 @@ class Persona:
     actions: tuple[PersonaId, ...]
     readings: Mapping[str, str]
     """Latin word -> kana; no two words differ only in case."""
+    voice_emoji: Mapping[str, str] = field(default_factory=lambda: VOICE_EMOJI)
+    """Emotion -> the emoji that a voice which understands them is given before the words; others have none."""
+    voice_styles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Emotion -> style of the speaker, where a voice has styles; others are chosen by their names."""
 
     @cached_property
     def content_hash(self) -> str:
@@ -90,6 +101,8 @@ class Persona:
             "emotions": [(item.id, dict(item.meaning)) for item in self.emotions],
             "actions": [(item.id, dict(item.meaning)) for item in self.actions],
             "readings": dict(self.readings),
+            "voice_emoji": dict(self.voice_emoji),
+            "voice_styles": dict(self.voice_styles),
         }
         text = json.dumps(content, ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -143,6 +156,8 @@ def load_persona(path: Path) -> Persona:
             raise file.fail(file.root, name, "is missing.")
 
     languages = _languages(file, values["languages"])
+    emotions = _ids(file, values["emotions"], "emotions", languages, must_have=NEUTRAL_EMOTION)
+    emotion_ids = tuple(emotion.id for emotion in emotions)
     return Persona(
         persona_id=_snake_case(file, values["persona_id"], "persona_id"),
         name=file.text(values["name"], "name", max_characters=MAX_NAME_CHARACTERS),
@@ -160,9 +175,11 @@ def load_persona(path: Path) -> Persona:
         answer_length=_answer_length(file, values.get("answer_length")),
         languages=languages,
         zone=_zone(file, values.get("zone")),
-        emotions=_ids(file, values["emotions"], "emotions", languages, must_have=NEUTRAL_EMOTION),
+        emotions=emotions,
         actions=_ids(file, values["actions"], "actions", languages, must_have=NO_ACTION),
         readings=_readings(file, values.get("readings")),
+        voice_emoji=_voice_emoji(file, values.get("voice_emoji"), emotion_ids),
+        voice_styles=_voice_styles(file, values.get("voice_styles"), emotion_ids),
     )
 
 
@@ -229,6 +246,35 @@ def _readings(file: YamlFile, node: Node | None) -> Mapping[str, str]:
             raise file.fail(key, f"readings.{name}", f"is the same word as {earlier}.")
         readings[word] = _kana(file, value, f"readings.{name}")
     return MappingProxyType(readings)
+
+
+def _voice_emoji(file: YamlFile, node: Node | None, emotions: tuple[str, ...]) -> Mapping[str, str]:
+    """The usual ones, changed by the file's; an empty value takes one away."""
+    chosen = dict(VOICE_EMOJI)
+    entries = file.mapping(node, "voice_emoji", known=emotions) if node is not None else {}
+    for emotion, (_, value) in entries.items():
+        chosen[emotion] = "" if is_null(value) else _emoji(file, value, f"voice_emoji.{emotion}")
+    return MappingProxyType({emotion: emoji for emotion, emoji in chosen.items() if emoji and emotion in emotions})
+
+
+def _emoji(file: YamlFile, node: Node, field: str) -> str:
+    text = file.text(node, field, max_characters=MAX_EMOJI_CHARACTERS)
+    # Symbols, their colours, and what joins them: anything else would be read aloud.
+    if not any(unicodedata.category(character) == "So" for character in text) or any(
+        unicodedata.category(character) not in ("So", "Sk", "Mn", "Me", "Cf") for character in text
+    ):
+        raise file.fail(node, field, f"found {text}; allowed: emoji, such as 😊.")
+    return text
+
+
+def _voice_styles(file: YamlFile, node: Node | None, emotions: tuple[str, ...]) -> Mapping[str, str]:
+    entries = file.mapping(node, "voice_styles", known=emotions) if node is not None else {}
+    return MappingProxyType(
+        {
+            emotion: file.text(value, f"voice_styles.{emotion}", max_characters=MAX_VOICE_STYLE_CHARACTERS)
+            for emotion, (_, value) in entries.items()
+        }
+    )
 
 
 def _is_latin(word: str) -> bool:

@@ -9,7 +9,15 @@ import pytest
 
 import server.persona
 from server.errors import ConfigError
-from server.persona import Persona, PersonaId, default_persona_path, find_persona, load_persona, own_persona
+from server.persona import (
+    VOICE_EMOJI,
+    Persona,
+    PersonaId,
+    default_persona_path,
+    find_persona,
+    load_persona,
+    own_persona,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -126,7 +134,14 @@ def test_nothing_in_it_can_be_changed(tmp_path: Path) -> None:
     persona = load(tmp_path, GOOD)
     with pytest.raises(AttributeError):
         persona.name = "x"  # type: ignore[misc]
-    for mapping in (persona.first_person, persona.speaking_style, persona.readings, persona.emotions[0].meaning):
+    for mapping in (
+        persona.first_person,
+        persona.speaking_style,
+        persona.readings,
+        persona.voice_emoji,
+        persona.voice_styles,
+        persona.emotions[0].meaning,
+    ):
         with pytest.raises(TypeError):
             mapping["ja"] = "x"  # type: ignore[index]
 
@@ -136,6 +151,8 @@ def test_hash_changes_with_content_and_not_with_comments(tmp_path: Path) -> None
     assert load(tmp_path, "# a comment / 注釈\n" + GOOD).content_hash == first
     assert load(tmp_path, GOOD.replace("わたし", "おれ")).content_hash != first
     assert load(tmp_path, GOOD.replace("[ja, en]", "[en, ja]")).content_hash != first
+    assert load(tmp_path, GOOD + "voice_emoji: {happy: 😆}").content_hash != first
+    assert load(tmp_path, GOOD + "voice_styles: {happy: あまあま}").content_hash != first
     assert len(first) == 16
 
 
@@ -296,3 +313,60 @@ def test_installation_without_persona_says_what_to_do(monkeypatch: pytest.Monkey
     installed_at(monkeypatch, tmp_path, [])
     with pytest.raises(ConfigError, match="Install the server again"):
         default_persona_path()
+
+
+# --- how a feeling reaches the voice ---
+
+
+def test_the_default_persona_has_an_emoji_for_every_feeling_but_the_calm_one() -> None:
+    persona = load_persona(default_persona_path())
+    assert persona.voice_emoji == VOICE_EMOJI
+    assert {emotion.id for emotion in persona.emotions} - set(persona.voice_emoji) == {"neutral"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "emoji"),
+    [
+        ("", {"happy": "😊"}),
+        ("voice_emoji:", {"happy": "😊"}),
+        ("voice_emoji: {}", {"happy": "😊"}),
+        ("voice_emoji: {happy: 😆}", {"happy": "😆"}),
+        ("voice_emoji: {happy: 😆💥, neutral: 🫶}", {"happy": "😆💥", "neutral": "🫶"}),
+        ("voice_emoji: {happy: 😮‍💨, neutral: ⏸️}", {"happy": "😮‍💨", "neutral": "⏸️"}),
+        ("voice_emoji: {happy: 👍🏽}", {"happy": "👍🏽"}),
+        ("voice_emoji: {happy: }", {}),
+    ],
+)
+def test_the_files_emoji_stand_in_place_of_the_usual_ones(tmp_path: Path, lines: str, emoji: dict[str, str]) -> None:
+    assert load(tmp_path, GOOD + lines).voice_emoji == emoji
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("voice_emoji: {hapy: 😊}", "voice_emoji.hapy: is not known here. Did you mean happy?"),
+        ("voice_emoji: {sad: 😭}", "voice_emoji.sad: is not known here."),
+        ("voice_emoji: {happy: うれしい}", "voice_emoji.happy: found うれしい; allowed: emoji, such as 😊."),
+        ("voice_emoji: {happy: '😊!'}", "voice_emoji.happy: found 😊!; allowed: emoji, such as 😊."),
+        ("voice_emoji: {happy: '1'}", "voice_emoji.happy: found 1; allowed: emoji"),
+        ('voice_emoji: {happy: "\\u200d"}', "voice_emoji.happy: found"),
+        ("voice_emoji: {happy: ''}", "voice_emoji.happy: is empty."),
+        ("voice_emoji: {happy: " + "😊" * 13 + "}", "voice_emoji.happy: has 13 characters; allowed: at most 12."),
+        ("voice_emoji: [😊]", "voice_emoji: found a list"),
+        ("voice_styles: {hapy: あまあま}", "voice_styles.hapy: is not known here. Did you mean happy?"),
+        ("voice_styles: {happy: }", "voice_styles.happy: found nothing; allowed: text."),
+        ("voice_styles: {happy: 3}", "voice_styles.happy: found a number (3); allowed: text."),
+    ],
+)
+def test_a_mistake_in_them_names_the_place(tmp_path: Path, lines: str, message: str) -> None:
+    told = failure(tmp_path, GOOD + lines)
+    assert told.startswith(f":{GOOD.count(chr(10)) + 1}: ")
+    assert message in told
+
+
+def test_styles_of_the_voice_are_kept_as_written(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).voice_styles == {}
+    assert load(tmp_path, GOOD + "voice_styles: {happy: あまあま, neutral: '3'}").voice_styles == {
+        "happy": "あまあま",
+        "neutral": "3",
+    }

@@ -55,7 +55,13 @@ MEMORY_STATUSES = get_args(MemoryStatus)
 SEGMENT_RESULTS = get_args(SegmentResult)
 # Codes that are no kind's default; `tests/api/test_metrics.py` holds them against the docstrings of `errors.py`.
 _FURTHER_CODES = (
+    "asr_cut",
+    "asr_overloaded",
+    "asr_rate_limited",
+    "asr_refused",
     "asr_timeout",
+    "asr_unauthorized",
+    "asr_unreachable",
     "engine_unavailable",
     "llm_context_overflow",
     "llm_cut",
@@ -68,7 +74,13 @@ _FURTHER_CODES = (
     "llm_unreachable",
     "stopping",
     "storage_full",
+    "tts_cut",
+    "tts_overloaded",
+    "tts_rate_limited",
+    "tts_refused",
     "tts_timeout",
+    "tts_unauthorized",
+    "tts_unreachable",
     "vad_timeout",
 )
 

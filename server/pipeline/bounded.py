@@ -13,7 +13,7 @@ import re
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from server.errors import EngineError, LlmError, StackChanError
+from server.errors import EngineError, StackChanError
 from server.storage.types import clean_text
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def _make_storable(error: StackChanError) -> None:
     if not isinstance(error.code, str) or _CODE.fullmatch(error.code) is None:
         error.code = error.default_code
     error.retryable = error.retryable is True
-    if isinstance(error, LlmError):
+    if isinstance(error, EngineError):
         seconds = error.retry_after_seconds
         known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
         error.retry_after_seconds = seconds if known else None

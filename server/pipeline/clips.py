@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from server.engines.base import SpeechRequest, TtsEngine
+from server.engines.base import Need, SpeechRequest, TtsEngine
 from server.errors import TtsError
 from server.events import Pcm16
 from server.log_context import error_fields
@@ -82,7 +82,7 @@ def _sentences(persona: Persona) -> Iterator[tuple[str, str]]:
 
 
 async def _whole(tts: TtsEngine, text: str, language: str, emotion: str, sample_rate_hz: int) -> Pcm16:
-    request = SpeechRequest(speakable(text, language), language, emotion)
+    request = SpeechRequest(speakable(text, language), language, emotion, Need.KEPT)
     pieces = [piece async for piece in synthesized(tts, request, sample_rate_hz)]
     if not pieces:
         raise TtsError("The voice gave no sound for a sentence that is to be prepared.")

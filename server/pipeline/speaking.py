@@ -13,8 +13,8 @@ from contextlib import aclosing
 
 import numpy as np
 
-from server.audio.resample import resample
-from server.engines.base import SpeechRequest, TtsEngine
+from server.audio.resample import StreamResampler
+from server.engines.base import Need, SpeechRequest, TtsEngine
 from server.errors import StackChanError, TtsError
 from server.events import AudioChunk, Pcm16, SentenceStarted, SpeechProduced
 from server.log_context import error_fields
@@ -120,7 +120,8 @@ class Voice:
         spoken = speakable(text, language)
         if not spoken:
             return
-        request = SpeechRequest(text=spoken, language=language, emotion=emotion)
+        need = Need.NEXT if self.words.duration_ms else Need.NOW
+        request = SpeechRequest(text=spoken, language=language, emotion=emotion, need=need)
         begun = False
         sound = await self._ahead.sound_of(request) if self._ahead is not None else None
         self._ahead = None
@@ -154,6 +155,9 @@ async def synthesized(tts: TtsEngine, request: SpeechRequest, sample_rate_hz: in
     Raises `TtsError`, also for a voice that gives something else than sound, or does not stop.
     """
     seconds, chunk_count, empty_count = 0.0, 0, 0
+    # One for all chunks: converted alone, each would begin and end with a click.
+    rate_hz = sample_rate_hz
+    resampler = StreamResampler(rate_hz, sample_rate_hz, np.int16)
     async with aclosing(tts.synthesize(request)) as chunks:
         async for chunk in chunks:
             _check(chunk)
@@ -164,9 +168,15 @@ async def synthesized(tts: TtsEngine, request: SpeechRequest, sample_rate_hz: in
                 raise TtsError("The voice does not get on: it gives empty or tiny chunks without end.")
             if seconds > _LONGEST_PIECE_SECONDS:
                 raise TtsError("The voice does not stop: one piece of text became more than a minute.")
-            samples = resample(chunk.samples, chunk.sample_rate_hz, sample_rate_hz)
-            if len(samples):
+            if chunk.sample_rate_hz != rate_hz:
+                if len(rest := resampler.finish()):
+                    yield rest
+                rate_hz = chunk.sample_rate_hz
+                resampler = StreamResampler(rate_hz, sample_rate_hz, np.int16)
+            if len(samples := resampler.push(chunk.samples)):
                 yield samples
+    if len(rest := resampler.finish()):
+        yield rest
 
 
 def _check(chunk: object) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Literal
 
-from server.engines.base import LlmDelta, LlmText, SpeechRequest
+from server.engines.base import LlmDelta, LlmText, Need, SpeechRequest
 from server.events import Pcm16
 from server.pipeline.answer import AnswerReader, EmotionRead, ReplyRead
 from server.pipeline.sentences import SentenceCutter
@@ -79,7 +79,7 @@ class SpeechAhead:
                 for piece in self._cutter.feed(part.text):
                     if spoken := speakable(piece, self._language):
                         self._over = True
-                        request = SpeechRequest(spoken, self._language, self._emotion)
+                        request = SpeechRequest(spoken, self._language, self._emotion, Need.NEXT)
                         self.held = HeldSpeech(request, self._speak(request))
                         return
 

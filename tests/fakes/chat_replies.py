@@ -7,13 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from tests.fakes.chat_server import Connection
+from tests.fakes.http_replies import fail, html, never, raw_answer
+from tests.fakes.http_server import Behaviour, Connection
 
-    Behaviour = Callable[[Connection], Awaitable[None]]
+__all__ = [
+    "call_tools",
+    "call_tools_in_pieces",
+    "chunk",
+    "cut",
+    "deltas",
+    "empty",
+    "error_in_stream",
+    "fail",
+    "garbage",
+    "hold",
+    "html",
+    "never",
+    "raw",
+    "raw_answer",
+    "reset",
+    "say",
+    "think_then_say",
+    "whole",
+]
 
 MODEL = "qwen-fake"
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 64}}
@@ -108,28 +127,6 @@ def whole(text: str, *, calls: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> 
     return raw_answer(200, json.dumps(body, ensure_ascii=False).encode())
 
 
-def fail(
-    status: int, message: str = "it is refused", *, retry_after: str | None = None, code: str | None = None
-) -> Behaviour:
-    """An error answer as providers write it. `retry_after`: the header, seconds or a date."""
-    headers = {"Retry-After": retry_after} if retry_after is not None else {}
-    body = {"error": {"message": message, "type": "error", "param": None, "code": code}}
-    return raw_answer(status, json.dumps(body, ensure_ascii=False).encode(), headers)
-
-
-def html(status: int = 502) -> Behaviour:
-    """A gateway's page."""
-    page = b"<!DOCTYPE html><html><body><h1>Bad Gateway</h1></body></html>"
-    return raw_answer(status, page, {"Content-Type": "text/html"})
-
-
-def raw_answer(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> Behaviour:
-    async def behave(connection: Connection) -> None:
-        await connection.answer(status, body, headers)
-
-    return behave
-
-
 def cut(text: str, *, step: int = 5) -> Behaviour:
     """`text`, then the connection ends cleanly in the middle of the answer: no finish, no last chunk."""
     return _broken(text, step, lambda connection: connection.end_connection())
@@ -150,15 +147,6 @@ def hold(text: str = "") -> Behaviour:
         await connection.event(chunk({}, "stop"))
         await connection.event("[DONE]")
         await connection.end()
-
-    return behave
-
-
-def never() -> Behaviour:
-    """No byte at all, until the client goes away."""
-
-    async def behave(connection: Connection) -> None:
-        await asyncio.Event().wait()
 
     return behave
 

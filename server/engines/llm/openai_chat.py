@@ -126,7 +126,7 @@ class OpenAiChatLlm:
         """Let a local endpoint load its model and read the prefix; a cloud needs no warming. Never raises."""
         if not self._endpoint.local:
             return
-        request = LlmRequest((*messages, LlmMessage("user", "…")), max_tokens=1)
+        request = LlmRequest((*messages, LlmMessage("user", "…")), tools=tuple(tools), max_tokens=1)
         try:
             async with (
                 asyncio.timeout(self._warming_seconds),
@@ -215,11 +215,7 @@ class OpenAiChatLlm:
         kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
         pieces = response.iter_bytes()
         if kind == "text/html":
-            raise LlmError(
-                f"The address {self._endpoint.base_url} answers with a web page, not as a language model.",
-                code="llm_refused",
-                hint="Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1.",
-            )
+            raise web_page(LlmError, self._endpoint, "a language model")
         async with aclosing(pieces):
             whole, pieces = await _is_whole(pieces, kind)
             if whole:

@@ -1,28 +1,28 @@
-"""What an endpoint's failures are: classified once, here, into `LlmError`.
+"""What a chat endpoint's failures are: `http_errors`, and what only a language model has: windows, models, tools.
 
-From transport errors, status codes and error objects. A provider's own words are shown as far as they hold neither a
-secret nor anything that was said. Knows no client library and decides no retry: the turn does.
+From transport errors, status codes and error objects. Knows no client library and decides no retry: the turn does.
 """
 
 from __future__ import annotations
 
-import email.utils
-import json
-import math
 import re
-import ssl
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
 
-import httpx2
-
+from server.engines import http_errors
+from server.engines.http_errors import retry_after_seconds
 from server.engines.llm.presets import Endpoint
 from server.errors import LlmError
 
-_SHOWN_CHARACTERS = 200
-# Where validators begin to repeat what they were sent.
-_ECHO = re.compile(r"""['"]?input(?:_value)?['"]?\s*[:=].*|\[type=.*""", re.DOTALL)
+__all__ = [
+    "model_missing",
+    "names_missing_model",
+    "refused_field",
+    "retry_after_seconds",
+    "status_error",
+    "stream_error",
+    "transport_error",
+]
+
 _CONTEXT = re.compile(
     r"context.{0,3}(?:length|size|window)|exceed_context_size|input length should be|maximum input length"
     r"|prompt is too long|too many tokens|reduce the length",
@@ -34,124 +34,46 @@ _NO_MODEL = re.compile(
     re.IGNORECASE,
 )
 _NO_TOOLS = re.compile(r"tool.choice|tool-call-parser|support.{0,12}(?:tools|function)", re.IGNORECASE)
-_NO_CREDIT = re.compile(r"insufficient_quota|arrearage|overdue|balance|billing", re.IGNORECASE)
-# How endpoints say that they do not want a field, before and behind its name.
-_UNWANTED = re.compile(
-    r"(?:(?:un(?:supported|known|expected|recogni[sz]ed)|invalid|extra|additional|disallowed)\s+(?:\w+\s+){0,2}?"
-    r"(?:parameters?|arguments?|fields?|keys?|propert(?:y|ies)|options?|values?|inputs?)(?:\s+supplied)?\s*:?\s*"
-    r"|(?:does not|doesn't|do not) (?:support|accept|allow)\s+(?:the\s+)?(?:(?:parameter|argument|field)\s+)?)"
-    r"[\[('\"`]*(?:\w+\.)*$",
-    re.IGNORECASE,
-)
-_IS_UNWANTED = re.compile(
-    r"['\"`)\]]*\s*:?\s*(?:(?:parameter|argument|field|option)s?\s+)?(?:(?:is|are|was|were)\s+)?"
-    r"(?:not (?:yet |currently )?(?:support|permit|allow|accept|recogni[sz]|available)"
-    r"|un(?:supported|known|expected|recogni[sz]ed)"
-    r"|extra (?:fields|inputs)|does not support|only supports?|restricted|must be set to (?:true|false))",
-    re.IGNORECASE,
-)
-# A shorter text may be a word of the provider's own.
-_SAID_CHARACTERS = 8
-_LONGEST_TEXT = 2000
-_UNKNOWN_HOST = ("name or service not known", "getaddrinfo", "nodename nor servname", "name resolution", "no address")
+# Answers that say nothing about the request itself, whatever their words.
+_NOT_ABOUT_THE_PROMPT = (401, 403, 408, 409, 425, 429)
 
 
 def transport_error(error: BaseException, endpoint: Endpoint) -> LlmError:
     """What it means that a request or its answer did not get through. `error`: an httpx2 error or what wraps one."""
-    cause = error if isinstance(error, httpx2.HTTPError) else error.__cause__ or error
-    where = f"The language model at {endpoint.base_url}"
-    text = f"{cause} {cause.__cause__ or ''}".casefold()
-    if isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return LlmError(
-            f"{where} took too long to accept a connection.",
-            code="llm_unreachable",
-            retryable=True,
-            hint=endpoint.to_start,
-        )
-    if isinstance(cause, httpx2.TimeoutException):
-        return LlmError(f"{where} took too long to answer.", code="llm_timeout", retryable=True)
-    if isinstance(cause, httpx2.ConnectError):
-        if _from_tls(cause) or "ssl" in text or "certificate" in text:
-            return LlmError(
-                f"No safe connection to {where[0].lower()}{where[1:]} could be made.",
-                code="llm_unreachable",
-                retryable=False,
-                hint="Check http or https in llm.base_url, its certificate and this machine's clock.",
-            )
-        if any(mark in text for mark in _UNKNOWN_HOST):
-            hint = "Check the name in llm.base_url, and the network."
-            return LlmError(f"{where} has an unknown name.", code="llm_unreachable", retryable=True, hint=hint)
-        return LlmError(f"{where} does not answer.", code="llm_unreachable", retryable=True, hint=endpoint.to_start)
-    if isinstance(cause, httpx2.ProxyError):
-        hint = "Check HTTPS_PROXY and NO_PROXY."
-        return LlmError(f"{where} is behind a proxy that refuses.", code="llm_unreachable", retryable=True, hint=hint)
-    if isinstance(cause, httpx2.TransportError):
-        return LlmError(f"{where} broke the connection off.", code="llm_cut", retryable=True)
-    return LlmError(f"{where} could not be asked: {type(cause).__name__}.")
+    return http_errors.transport_error(LlmError, error, endpoint)
 
 
 def status_error(
     status: int, headers: Mapping[str, str], body: str, endpoint: Endpoint, *, private: Sequence[str] = ()
 ) -> LlmError:
     """What an answer with this status means. `private`: texts that the message must not repeat."""
-    return _failure(status, headers, _provider_text(body), endpoint, private)
+    return _failure(status, headers, http_errors.provider_text(body), endpoint, private)
 
 
 def _failure(
     status: int, headers: Mapping[str, str], text: str, endpoint: Endpoint, private: Sequence[str]
 ) -> LlmError:
-    where = f"The language model at {endpoint.base_url}"
-    says = _quoted(text, endpoint, private)
-    text = _not_said(text, private)
-    wait = retry_after_seconds(headers)
-    if status in (401, 403):
+    said = http_errors.not_said(text, private)
+    if status >= 400 and status not in _NOT_ABOUT_THE_PROMPT and (_CONTEXT.search(said) or status == 413):
+        where = endpoint.where
         return LlmError(
-            f"{where} refuses the key ({status}).{says}",
-            code="llm_unauthorized",
-            hint="Set a valid key in llm.api_key (STACKCHAN_LLM__API_KEY), of the same provider and region.",
+            f"The prompt is longer than the window of {where[0].lower()}{where[1:]}."
+            f"{http_errors.quoted(text, endpoint, private)}",
+            code="llm_context_overflow",
+            hint="Set llm.context_tokens to what the model is served with.",
         )
-    if status == 429:
-        spent = bool(_NO_CREDIT.search(text))
-        return LlmError(
-            f"{where} has had too many requests.{says}",
-            code="llm_rate_limited",
-            retryable=not spent,
-            hint="Check the account's credit and quota." if spent else None,
-            retry_after_seconds=wait,
-        )
-    if status == 408:
-        return LlmError(f"{where} took too long ({status}).{says}", code="llm_timeout", retryable=True)
-    if status in (409, 425):
-        return LlmError(f"{where} cannot answer now ({status}).{says}", retryable=True, retry_after_seconds=wait)
-    if 300 <= status < 400:
-        hint = "Set llm.base_url to the address it redirects to."
-        return LlmError(f"{where} redirects ({status}).", code="llm_refused", hint=hint)
-    if status < 500:
-        return _refusal(status, text, says, endpoint)
-    if _CONTEXT.search(text):
-        return _overflow(where, says)
-    if status in (502, 503, 504, 529):
-        return LlmError(
-            f"{where} is overloaded or still loading ({status}).{says}",
-            code="llm_overloaded",
-            retryable=True,
-            retry_after_seconds=wait,
-        )
-    return LlmError(f"{where} failed ({status}).{says}", retryable=True, retry_after_seconds=wait)
+    hint = None
+    if status in (404, 405) and not _NO_MODEL.search(said):
+        hint = http_errors.url_hint(endpoint)
+    elif _NO_TOOLS.search(said):
+        hint = 'Set llm.tools (STACKCHAN_LLM__TOOLS) to "written", or start the endpoint with tool calling.'
+    return http_errors.status_error(LlmError, status, headers, text, endpoint, private=private, refusal_hint=hint)
 
 
 def stream_error(error: object, endpoint: Endpoint, *, private: Sequence[str] = ()) -> LlmError:
     """What an `error` object in the middle of a stream means."""
     fields = error if isinstance(error, Mapping) else {"message": error}
-    text = _words(fields)
-    for key in ("code", "status", "status_code", "http_code"):
-        status = _status_number(fields.get(key))
-        if status is not None:
-            return _failure(status, {}, text, endpoint, private)
-    kind = _not_said(text, private).casefold()
-    if "rate" in kind and "limit" in kind:
-        return _failure(429, {}, text, endpoint, private)
-    return _failure(503 if "overloaded" in kind else 500, {}, text, endpoint, private)
+    return _failure(http_errors.status_in(fields, private), {}, http_errors.words(fields), endpoint, private)
 
 
 def model_missing(error: LlmError, model: str, offered: Sequence[str]) -> LlmError:
@@ -166,162 +88,14 @@ def model_missing(error: LlmError, model: str, offered: Sequence[str]) -> LlmErr
 
 def names_missing_model(status: int, body: str) -> bool:
     """Whether the answer says that there is no such model."""
-    return status in (400, 404, 422) and bool(_NO_MODEL.search(_provider_text(body)))
+    return status in (400, 404, 422) and bool(_NO_MODEL.search(http_errors.provider_text(body)))
 
 
 def refused_field(status: int, body: str, fields: Collection[str], *, private: Sequence[str] = ()) -> str | None:
-    """Which of these fields of the request the answer says it does not want, if one.
+    """Which of these fields of the request the answer says it does not want, if one; none when the prompt is too long.
 
-    By the field of its error that is for this, or by the name in a phrase such as "unknown parameter: seed". A name
-    that stands anywhere else in its words, or in words that were said (`private`), is none.
+    `private`: words that were said, in which a name means nothing.
     """
-    if status not in (400, 422):
+    if _CONTEXT.search(http_errors.not_said(http_errors.provider_text(body), private)):
         return None
-    text = _not_said(_provider_text(body), private)
-    if _CONTEXT.search(text):
-        return None
-    named = _named_fields(body)
-    for field in fields:
-        if field in named:
-            return field
-        for found in re.finditer(rf"(?<!\w){re.escape(field)}(?!\w)", text):
-            before = text[max(0, found.start() - 120) : found.start()]
-            if _UNWANTED.search(before) or _IS_UNWANTED.match(text, found.end()):
-                return field
-    return None
-
-
-def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """How long the endpoint asks to be left alone, from `Retry-After` (seconds or a date); None when it does not."""
-    value = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            when = email.utils.parsedate_to_datetime(value)
-            when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-            seconds = (when - (now or datetime.now(UTC))).total_seconds()
-        except (ValueError, TypeError, ArithmeticError, LookupError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _refusal(status: int, text: str, says: str, endpoint: Endpoint) -> LlmError:
-    where = f"The language model at {endpoint.base_url}"
-    if _CONTEXT.search(text) or status == 413:
-        return _overflow(where, says)
-    hint = None
-    if status in (404, 405) and not _NO_MODEL.search(text):
-        hint = "Check llm.base_url (STACKCHAN_LLM__BASE_URL); most end in /v1."
-    elif _NO_TOOLS.search(text):
-        hint = 'Set llm.tools (STACKCHAN_LLM__TOOLS) to "written", or start the endpoint with tool calling.'
-    return LlmError(f"{where} refuses the request ({status}).{says}", code="llm_refused", hint=hint)
-
-
-def _overflow(where: str, says: str) -> LlmError:
-    return LlmError(
-        f"The prompt is longer than the window of {where[0].lower()}{where[1:]}.{says}",
-        code="llm_context_overflow",
-        hint="Set llm.context_tokens to what the model is served with.",
-    )
-
-
-def _provider_text(body: str) -> str:
-    """The words of an error body: its codes and message. Of a page or anything unknown nothing is taken."""
-    try:
-        value: Any = json.loads(body)
-    except RecursionError:
-        return ""
-    except ValueError:
-        return "" if "<" in body else body[:_LONGEST_TEXT]
-    return _words(value)
-
-
-def _words(value: Any) -> str:
-    value, error = _error_in(value)
-    if isinstance(error, str):
-        return error[:_LONGEST_TEXT]
-    if not isinstance(error, Mapping):
-        return ""
-    message = next(filter(None, map(_shown, (error.get("message"), error.get("detail"), value.get("message")))), "")
-    if not message:  # a validator's list
-        message = "; ".join(f"{_place(entry)}: {_shown(entry.get('msg'))}" for entry in _details(error))
-    kinds = dict.fromkeys(filter(None, (_shown(error.get(key)) for key in ("code", "type", "param"))))
-    text = " ".join([message, *(f"[{kind}]" for kind in kinds if kind not in message)])
-    return text[:_LONGEST_TEXT].strip()
-
-
-def _named_fields(body: str) -> set[str]:
-    """The fields of the request that an error is about, where it says so in a field of its own."""
-    try:
-        _, error = _error_in(json.loads(body))
-    except (ValueError, RecursionError):
-        return set()
-    if not isinstance(error, Mapping):
-        return set()
-    places = [_shown(error.get("param")), *map(_place, _details(error))]
-    return {re.split(r"[./]", place)[-1] for place in places}
-
-
-def _error_in(value: Any) -> tuple[Mapping[str, Any], Any]:
-    """The object that a body is, or the first in its list; and the error in it, or itself."""
-    while isinstance(value, list) and value:
-        value = value[0]
-    return (value, value.get("error", value)) if isinstance(value, Mapping) else ({}, None)
-
-
-def _details(error: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    entries = error.get("detail")
-    return [entry for entry in entries[:8] if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-
-
-def _place(entry: Mapping[str, Any]) -> str:
-    place = entry.get("loc")
-    return _shown(place[-1]) if isinstance(place, list) and place else ""
-
-
-def _shown(value: object) -> str:
-    """A text or a number of an error object; nothing of what is nested."""
-    if isinstance(value, str):
-        return value[:_LONGEST_TEXT]
-    return str(value) if isinstance(value, int) and abs(value) < 10**9 and not isinstance(value, bool) else ""
-
-
-def _not_said(text: str, private: Sequence[str]) -> str:
-    """`text` without what was said, for looking into it."""
-    for form in (form for words in private if len(words) >= _SAID_CHARACTERS for form in _forms(words)):
-        text = text.replace(form, "…")
-    return text
-
-
-def _forms(words: str) -> tuple[str, ...]:
-    return (words, json.dumps(words)[1:-1], json.dumps(words, ensure_ascii=False)[1:-1], repr(words)[1:-1])
-
-
-def _quoted(text: str, endpoint: Endpoint, private: Sequence[str]) -> str:
-    """The provider's words for a message: one short line, nothing secret, nothing that was said."""
-    line = _ECHO.sub("", endpoint.hide(text).strip().partition("\n")[0]).strip()
-    for words in private:
-        for form in _forms(words):
-            line = line.replace(form, "…") if form.strip() else line
-    if len(line) > _SHOWN_CHARACTERS:
-        line = f"{line[:_SHOWN_CHARACTERS]}…"
-    return f" It says: {line}" if line else ""
-
-
-def _status_number(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    try:
-        number = int(value)
-    except ValueError:
-        return None
-    return number if 400 <= number < 600 else None
-
-
-def _from_tls(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return http_errors.refused_field(status, body, fields, private=private)

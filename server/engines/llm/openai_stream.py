@@ -19,12 +19,12 @@ from typing import Any, Literal
 import httpx2
 import jiter
 
+from server.engines import sse
 from server.engines.base import LlmDone, LlmText, LlmToolCall, ToolSpec
 from server.engines.llm.decision import json_arguments, whole_characters
 from server.engines.llm.openai_content import MAX_CALLS, ContentReader
 from server.errors import LlmError
 
-_DONE = "[DONE]"
 # More than any answer; a stream without line ends must not fill the memory.
 _EVENT_BYTES = 1024**2
 # A connection whose answer was read to its end can be used again; waiting long for that end is not worth it.
@@ -41,60 +41,13 @@ _PYTHON = re.compile(
 Chunk = Mapping[str, Any]
 
 
-async def sse_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """The data of each event, its lines joined. Raises `LlmError` when one has no end.
-
-    Lines end with any of the three line ends. A chunk whose blank line is missing ends where the next one begins.
-    """
-    buffer = b""
-    after_return = False
-    event = _Event()
-    async for piece in pieces:
-        # The other half of a line end that was split.
-        piece = piece[1:] if after_return and piece.startswith(b"\n") else piece
-        if not piece:
-            continue
-        after_return = piece.endswith(b"\r")
-        if b"\r" in piece:
-            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        first, *more = piece.split(b"\n")
-        *lines, buffer = buffer + first, *more
-        for line in lines:
-            if data := event.line(line):
-                yield data
-        if len(buffer) + event.size > _EVENT_BYTES:
-            raise LlmError("The language model's endpoint sends something without end.")
-    for line in (buffer, b""):
-        if data := event.line(line):
-            yield data
+def sse_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """The data of each event. Raises `LlmError` when one has no end."""
+    return sse.event_data(pieces, _EVENT_BYTES, _without_end)
 
 
-class _Event:
-    """The event that is being read."""
-
-    def __init__(self) -> None:
-        self._data: list[str] = []
-        self.size = 0
-        """Bytes of its lines so far."""
-
-    def line(self, raw: bytes) -> str:
-        """Take the next line; the data of the event that it ends, if it ends one."""
-        line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-        if not line:
-            return self._end()
-        if not line.startswith("data:"):
-            return ""
-        text = line[5:].removeprefix(" ")
-        # No JSON goes on like this, so it is the next chunk.
-        next_one = self._data and self._data[-1].endswith("}") and (text.startswith("{") or text.strip() == _DONE)
-        ended = self._end() if next_one else ""
-        self._data.append(text)
-        self.size += len(raw) + 1
-        return ended
-
-    def _end(self) -> str:
-        data, self._data, self.size = "\n".join(self._data), [], 0
-        return data
+def _without_end() -> LlmError:
+    return LlmError("The language model's endpoint sends something without end.")
 
 
 async def chunks_of(events: AsyncGenerator[str, None]) -> AsyncGenerator[Chunk, None]:
@@ -107,7 +60,7 @@ async def chunks_of(events: AsyncGenerator[str, None]) -> AsyncGenerator[Chunk, 
     async with aclosing(events):
         try:
             async for data in events:
-                if data.strip() == _DONE:
+                if data.strip() == sse.DONE:
                     await _drain(events)
                     return
                 if data.strip():

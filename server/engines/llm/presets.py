@@ -6,20 +6,18 @@ work. Pure: contacts nobody, imports no client.
 
 from __future__ import annotations
 
-import base64
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
-
-from pydantic import SecretStr
+from typing import Any, ClassVar, Literal
 
 from server.config_sections import LlmSettings
+from server.engines.http_endpoint import HttpEndpoint, Service, checked_key, is_loopback, resolve_access
 from server.errors import ConfigError
 
 JsonForm = Literal["json_schema", "json_object"]
+
+LLM = Service("llm", "The language model", "most end in /v1")
 
 _TEMPLATE_OFF = MappingProxyType({"chat_template_kwargs": MappingProxyType({"enable_thinking": False})})
 _FIELD_OFF = MappingProxyType({"enable_thinking": False})
@@ -109,42 +107,19 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where and how to ask. What is secret is in no `repr`."""
+class Endpoint(HttpEndpoint):
+    """Where and how to ask."""
 
-    base_url: str
-    """Without user, password, query or a slash at its end: fit to be shown."""
-    model: str | None = None
-    authorization: SecretStr | None = field(default=None, repr=False)
-    """The whole header; None sends none."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Texts that must not be repeated to anybody."""
-    name: str = "endpoint"
-    """What to call it: the preset, or "endpoint"."""
+    service: ClassVar[Service] = LLM
+
     local: bool = False
     thinking_off: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     json_form: JsonForm | None = None
     native_tools: bool = True
-    to_start: str = "Check that it runs."
-
-    @property
-    def loopback(self) -> bool:
-        """It is on this machine: no proxy lies between."""
-        return _is_loopback(urlsplit(self.base_url).hostname or "")
-
-    def headers(self) -> dict[str, str]:
-        """The headers that let one in."""
-        return {} if self.authorization is None else {"Authorization": self.authorization.get_secret_value()}
 
     def thinking_off_for(self, model: str) -> Mapping[str, Any]:
         """The fields that keep `model` from thinking; the Instruct models of 2507 cannot think and take none."""
         return _NOTHING if "instruct-2507" in model.casefold() else self.thinking_off
-
-    def hide(self, text: str) -> str:
-        """`text` without this endpoint's secrets."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
 
 
 def resolve_endpoint(settings: LlmSettings) -> Endpoint:
@@ -159,26 +134,27 @@ def resolve_endpoint(settings: LlmSettings) -> Endpoint:
             "llm.preset (STACKCHAN_LLM__PRESET): the engine openai needs to know which endpoint to ask.",
             hint=f"Set it to one of: {', '.join(PRESETS)}; or set llm.base_url (STACKCHAN_LLM__BASE_URL).",
         )
-    url = _split(settings.base_url or (preset.base_url if preset is not None else ""))
-    key = _checked_key(settings.api_key)
+    access = resolve_access(
+        "llm", settings.base_url or (preset.base_url if preset is not None else ""), settings.api_key
+    )
     # An address of one's own may be a gateway that adds the key itself.
-    if key is None and preset is not None and preset.key_variable is not None and settings.base_url is None:
+    if (
+        checked_key("llm", settings.api_key) is None
+        and preset is not None
+        and preset.key_variable is not None
+        and settings.base_url is None
+    ):
         raise ConfigError(
             f"llm.api_key (STACKCHAN_LLM__API_KEY): {settings.preset} needs a key.",
             hint=f'If yours is in {preset.key_variable}: export STACKCHAN_LLM__API_KEY="${preset.key_variable}"',
         )
-    host = url.hostname or ""
-    password = unquote(url.password or "")
-    basic = base64.b64encode(f"{unquote(url.username or '')}:{password}".encode()).decode() if url.username else ""
-    authorization = f"Bearer {key}" if key else (f"Basic {basic}" if basic else None)
-    shown = f"{url.scheme}://{f'[{host}]' if ':' in host else host}{f':{url.port}' if url.port else ''}{url.path}"
     return Endpoint(
-        base_url=shown.rstrip("/"),
+        base_url=access.base_url,
         model=settings.model or (preset.model if preset is not None else None),
-        authorization=SecretStr(authorization) if authorization else None,
-        secrets=tuple(text for text in (key, password, url.password, basic) if text),
+        authorization=access.authorization,
+        secrets=access.secrets,
         name=settings.preset or "endpoint",
-        local=preset.local if preset is not None else _is_loopback(host),
+        local=preset.local if preset is not None else is_loopback(access.host),
         thinking_off=preset.thinking_off if preset is not None else _NOTHING,
         json_form=preset.json_form if preset is not None else None,
         native_tools=settings.tools == "native",
@@ -190,39 +166,3 @@ def choose_model(offered: Sequence[str]) -> str | None:
     """The model to use where none is named: the first that can chat; None when there is none at all."""
     chat = [name for name in offered if not any(mark in name.casefold() for mark in _NOT_FOR_CHAT)]
     return next(iter(chat or offered), None)
-
-
-def _split(base_url: str) -> SplitResult:
-    try:
-        url = urlsplit(base_url)
-        usable = bool(url.hostname) and url.port != 0
-    except ValueError:  # a port that is no number, a bracket that is not closed
-        usable = False
-    if not usable:
-        raise ConfigError(
-            "llm.base_url (STACKCHAN_LLM__BASE_URL): is not a URL with a host.",
-            hint="Write it like http://127.0.0.1:8000/v1.",
-        )
-    return url
-
-
-def _checked_key(secret: SecretStr | None) -> str | None:
-    key = secret.get_secret_value() if secret is not None else ""
-    if not key:
-        return None
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(
-            "llm.api_key (STACKCHAN_LLM__API_KEY): has a character that no key has"
-            f" ({'a line break' if set(key) & set(chr(10) + chr(13)) else 'a space or a sign outside ASCII'}).",
-            hint="Copy it again, alone and on one line.",
-        )
-    return key
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

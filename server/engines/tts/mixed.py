@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,10 +35,10 @@ class MixedTts:
     """Implements `TtsEngine` over one engine a language. `readings`: Latin words and their kana (persona.yaml).
 
     `latin`: reads the other Latin words of a Japanese sentence as kana; without it the English engine says them.
-    `engines`: by ISO 639-1 code; parts in a language without an engine are spoken by the first one.
+    `engines`: by ISO 639-1 code; parts in a language without an engine are spoken by the first one. `name`: what
+    settings call the whole.
     """
 
-    name = "openjtalk-hibari"
     sample_rate_hz = 24_000
 
     def __init__(
@@ -45,7 +46,10 @@ class MixedTts:
         engines: Mapping[str, TtsEngine],
         readings: Mapping[str, str] | None = None,
         latin: LatinReader | None = None,
+        *,
+        name: str = "openjtalk-hibari",
     ) -> None:
+        self.name = name
         if not engines:
             raise ValueError("MixedTts needs at least one engine.")
         self._engines = dict(engines)
@@ -75,7 +79,7 @@ class MixedTts:
         runs = [run for piece in pieces_to_speak(request.text) for run in await self._runs(piece, request.language)]
         for index, run in enumerate(runs):
             language = run.language if run.language in self._engines else self._fallback
-            part = SpeechRequest(run.text, language, request.emotion)
+            part = replace(request, text=run.text, language=language)
             pause_seconds = pause_after(run, last=index == len(runs) - 1)
             # Collected before anything is given away, so that a caller who stops early leaves no generator open.
             for chunk in [chunk async for chunk in self._engines[language].synthesize(part)]:

@@ -100,12 +100,17 @@ def _kept(character: str) -> str:
 
 def pieces_to_speak(text: str) -> list[str]:
     """What of `text` can be spoken, in bounded pieces. Raises `TtsError` when it is too long to be one reply."""
+    return sentences(sayable(checked_length(text)), MAX_PIECE_CHARACTERS)
+
+
+def checked_length(text: str) -> str:
+    """`text` itself. Raises `TtsError` when it is too long to be one reply."""
     if len(text) > MAX_TEXT_CHARACTERS:
         raise TtsError(
             f"A text of {len(text)} characters is too long to speak at once (at most {MAX_TEXT_CHARACTERS}).",
             hint="Send it sentence by sentence.",
         )
-    return sentences(sayable(text), MAX_PIECE_CHARACTERS)
+    return text
 
 
 def sentences(text: str, max_characters: int) -> list[str]:
