@@ -43,3 +43,18 @@ def test_a_huge_row_takes_nothing_from_the_others_and_zero_stays_zero() -> None:
             torch.testing.assert_close(together[row : row + 1], product(x[row : row + 1]), rtol=1e-5, atol=1e-5)
         assert float(together[2].abs().max()) == 0
         assert float((together[0] - weight @ x[0]).norm() / (weight @ x[0]).norm()) < 0.02
+
+
+@pytest.mark.parametrize("levels", [127, 63])
+def test_the_largest_numbers_there_can_be_are_not_cut_off(levels: int) -> None:
+    import torch
+
+    weight = torch.ones(16, 1024)
+    weight[::2, ::3] = -1
+    x = torch.ones(3, 1024)
+    x[1, ::5] = -1
+    with torch.inference_mode():
+        torch.testing.assert_close(torch_int8.int8_product(weight)(x), x @ weight.T, rtol=1e-3, atol=0.1)
+        random = torch.randn(3, 1024, generator=torch.Generator().manual_seed(7))
+        near = torch_int8._product(weight, None, levels)(random) - random @ weight.T
+        assert float(near.norm() / (random @ weight.T).norm()) < 0.03
