@@ -38,6 +38,7 @@ from server.config_sections import (
     LiveSettings,
     LlmSettings,
     MemorySettings,
+    RerankSettings,
     Section,
     SessionSettings,
     SpeechSettings,
@@ -99,6 +100,7 @@ class Settings(BaseSettings):
     llm: LlmSettings = LlmSettings()
     tts: TtsSettings = TtsSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+    rerank: RerankSettings = RerankSettings()
     memory: MemorySettings = MemorySettings()
     session: SessionSettings = SessionSettings()
     limits: LimitSettings = LimitSettings()

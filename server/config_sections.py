@@ -189,8 +189,37 @@ class EmbeddingSettings(Section):
 
     engine: Identifier | None = None
     """The embedding engine; empty: the profile's."""
+    model: ModelName | None = None
+    """Model of `qwen3-embedding`, its id on the model hub (owner/name) or a folder; empty: the engine's own."""
+    dimensions: Annotated[int, Ge(32), Le(8192)] | None = None
+    """Length of the vectors of `qwen3-embedding`; empty: all that the model has."""
+    process: Literal["inline", "separate"] = "inline"
+    """Where it runs: in the server, or in a process of its own beside it."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
+    """Where `qwen3-embedding` runs; `auto`: a graphics processor where there is one, which the voice usually fills."""
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    """Numbers `qwen3-embedding` calculates with; `auto`: int8 on the processor, elsewhere bfloat16."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
+
+
+class RerankSettings(Section):
+    """Order: a second, slower look at the best of what a search of memory found."""
+
+    engine: Literal["qwen3-reranker"] | None = None
+    """The reranker; empty: none, the order of words and vectors stays."""
+    model: ModelName | None = None
+    """Id of its model on the model hub (owner/name), or a folder; empty: the engine's own."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
+    """Where it runs; `auto`: a graphics processor where there is one."""
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    """Numbers it calculates with; `auto`: int8 on the processor, elsewhere bfloat16."""
+    threads: Threads = 0
+    """Processor threads; 0: automatic."""
+    candidates: Annotated[int, Ge(2), Le(50)] = 8
+    """The best so many are looked at."""
+    timeout_seconds: Annotated[float, Ge(0.05), Le(5)] = 1.0
+    """Longest time for that, in seconds, within `memory.search_timeout_seconds`; after it the order stays."""
 
 
 LOCAL_MEMORIES = 5_000

@@ -8,7 +8,8 @@
     │   ├── AsrError
     │   ├── LlmError
     │   ├── TtsError
-    │   └── EmbeddingError
+    │   ├── EmbeddingError
+    │   └── RerankError
     ├── AudioError                 uploaded audio cannot be used
     ├── StorageError               the database refused or is damaged
     ├── MemoryIndexError           the vectors cannot be searched; words still can
@@ -132,6 +133,12 @@ class EmbeddingError(EngineError):
     """Codes: `embedding_failed`."""
 
     default_code = "embedding_failed"
+
+
+class RerankError(EngineError):
+    """Codes: `rerank_failed`."""
+
+    default_code = "rerank_failed"
 
 
 class AudioError(StackChanError):

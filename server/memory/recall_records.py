@@ -37,6 +37,8 @@ class SearchQuery:
     """Instead of what `history` says."""
     said_by: str | None = None
     """Only what this speaker said."""
+    rerank: bool = False
+    """A reranker, if there is one, may order the best: for who waits for an answer, not for a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class Searched:
     days: tuple[str, ...] = ()
     """Words of the question that named days, and raised what happened then."""
     recipe: str = ""
+    reranked: int = 0
+    """How many of the best a reranker has ordered."""
+    rerank_trouble: str | None = None
+    """Why it was left out: an error's code, or `timeout`."""
     dropped: int = 0
     """Candidates left out, all of them, because even the best has too little to do with the question."""
 

@@ -36,6 +36,7 @@ from server.memory.owner import MemoryOwner
 from server.memory.query_cache import CachedQueries
 from server.memory.recall import Recall, fitted
 from server.memory.recall_records import SearchQuery
+from server.memory.reranking import Reranking
 from server.memory.segment import recipe_for
 from server.memory.tools import FORGET_MEMORY
 from server.memory.worker import MemoryWorker, TurnGate, Work, WorkerRecipe
@@ -85,13 +86,18 @@ class LongTermMemory:
         after_asking: Callable[[], Awaitable[None]] | None = None,
         on_forgotten: Sequence[OnForgotten] = (),
         on_search: OnSearch | None = None,
+        reranking: Reranking | None = None,
         monotonic: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.gate = TurnGate()
         self._engine, near = embedding, stated(embedding)
         self._queries = embedding = CachedQueries(embedding)
         self.recall = Recall(
-            lambda: databases.world(write=False), None, embedding, recipe=fitted(SUMMARIES_AND_SOURCES, near)
+            lambda: databases.world(write=False),
+            None,
+            embedding,
+            recipe=fitted(SUMMARIES_AND_SOURCES, near),
+            reranking=reranking,
         )
         self.indexer = Indexer(databases, None, embedding, clock=clock)
         self.keeper = Keeper(

@@ -11,6 +11,7 @@ from typing import Any
 from server.config_sections import MemorySettings, SessionSettings
 from server.engines.base import EmbeddingFingerprint, LlmCapabilities
 from server.memory.asking import Asker
+from server.memory.reranking import Reranking
 from server.memory.service import LongTermMemory
 from server.storage import memory_lookup
 from server.storage.channels import ensure_channel
@@ -45,7 +46,12 @@ class Home:
 
     @asynccontextmanager
     async def open(
-        self, *, embedding: WordVectors | None = None, start: bool = True, **settings: Any
+        self,
+        *,
+        embedding: WordVectors | None = None,
+        start: bool = True,
+        reranking: Reranking | None = None,
+        **settings: Any,
     ) -> AsyncIterator[LongTermMemory]:
         async def remember(reached: Forgetting) -> None:
             self.told.append(reached)
@@ -63,6 +69,7 @@ class Home:
                 clock=lambda: self.at,
                 on_forgotten=(remember,),
                 on_search=lambda outcome, seconds: self.searches.append(outcome),
+                reranking=reranking,
             )
             try:
                 await self.memory.open()

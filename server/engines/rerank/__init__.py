@@ -1,0 +1,1 @@
+"""Order: how well a few texts answer a question."""
