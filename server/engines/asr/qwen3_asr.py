@@ -265,7 +265,7 @@ class Qwen3Asr:
 
     def _hear_all(self, taken: list[_Job]) -> None:
         def newcomers(most: int) -> list[Request]:
-            requests = []
+            requests: list[Request] = []
             while len(requests) < most and self._line:
                 job = self._line.popleft()
                 taken.append(job)

@@ -133,7 +133,7 @@ class Decoder:
         lengths = [len(part.embeddings) for part in parts]
         for part, length in zip(parts, lengths, strict=True):
             part.cache.reserve(length)
-        hidden = torch.cat([part.embeddings for part in parts])
+        hidden: Any = torch.cat([part.embeddings for part in parts])
         places = torch.cat([torch.arange(n) + part.cache.length for part, n in zip(parts, lengths, strict=True)])
         cos, sin = (one[0].unsqueeze(1) for one in self._rotary(hidden[None], places[None].to(hidden.device)))
         masks = [self._mask(part.cache.length, n, hidden) for part, n in zip(parts, lengths, strict=True)]

@@ -1,10 +1,10 @@
 """Hearing with a loaded Qwen3-ASR: from sound and prompt to words, of several utterances at once, on one thread.
 
-While a person speaks, what is over of the sound is encoded and read into the decoder's cache (`advance`); when words are
-wanted, only the rest is left to do (`hear`). Utterances that are wanted at the same moment share every step, and one
-that comes later joins between two steps. Words that were found before in the same utterance are not written again token
-by token: they are read as a guess, in the step that reads the end of the sound, and kept as far as the model agrees.
-Knows no event loop; whoever waits is called back.
+While a person speaks, what is over of the sound is encoded and read into the decoder's cache (`advance`); when words
+are wanted, only the rest is left to do (`hear`). Utterances that are wanted at the same moment share every step, and
+one that comes later joins between two steps. Words that were found before in the same utterance are not written again
+token by token: they are read as a guess, in the step that reads the end of the sound, and kept as far as the model
+agrees. Knows no event loop; whoever waits is called back.
 """
 
 from __future__ import annotations

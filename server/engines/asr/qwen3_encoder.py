@@ -4,8 +4,9 @@ Its convolutions see one second at a time and its attention 8 s windows, so a se
 window that is over is encoded, once. What has been done so is right as long as the loudest frame of the utterance does
 not change what the model sees of it (`qwen3_features.py`): a new loudest one makes only those seconds anew that have
 something below the new floor. (Of 36 cuts of human speech, 3 to 10 s long, two seconds each were made anew while they
-came in, and only one cut had any to make anew at its end.) `encode` gives what encoding at once gives, whatever was done before; of several
-utterances, in one batch. Knows no words and no threads: everything here runs on the engine's thread.
+came in, and only one cut had any to make anew at its end.) `encode` gives what encoding at once gives, whatever was
+done before; of several utterances, in one batch. Knows no words and no threads: everything here runs on the engine's
+thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Loads a Qwen3-ASR through transformers' own classes and makes it `Ears`: where it runs, and with which numbers.
 
-`auto` takes CUDA, else Apple's MPS, else the processor. On the processor the matrices are int8 (`dense.py`): reading
-the weights is most of the time of a token, and bfloat16 was four times slower than float32 there. On a graphics
-processor float32 and bfloat16 are timed on the two products that hearing consists of, one position and a hundred
-through a layer, and the faster one is taken. Files come from a folder; nothing here asks the network.
+`auto` takes CUDA, else Apple's MPS, else the processor. On the processor the matrices are int8 where that is fast
+(`torch_int8.py`): reading the weights is most of the time of a token, and bfloat16 was four times slower than float32
+there. On a graphics processor float32 and bfloat16 are timed on the two products that hearing consists of, one position
+and a hundred through a layer, and the faster one is taken. Files come from a folder; nothing here asks the network.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from server.engines.asr.dense import float_dense, int8_dense, int8_levels, make_small
+from server.engines.asr.dense import float_dense, int8_dense
 from server.engines.asr.qwen3_decoder import Decoder
 from server.engines.asr.qwen3_ears import Ears
 from server.engines.asr.qwen3_encoder import AudioEncoder
 from server.engines.asr.qwen3_features import LogMel
 from server.engines.asr.qwen3_prompt import PromptWriter
+from server.engines.torch_int8 import is_fast, quantize_linears
 from server.errors import AsrError, ModelError
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ def load(folder: Path, *, device: Device, numbers: Numbers, threads: int | None)
     place = _device(torch, device)
     kind = _numbers(torch, place, numbers)
     started = time.perf_counter()
-    processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+    processors: Any = AutoProcessor
+    processor = processors.from_pretrained(folder, local_files_only=True)
     # The checkpoint's own numbers first: int8 is made of them layer by layer, so that they never lie here as float32.
     dtype = "auto" if kind == "int8" else getattr(torch, kind)
     model = AutoModelForMultimodalLM.from_pretrained(folder, local_files_only=True, dtype=dtype).eval().to(place)
@@ -70,17 +72,13 @@ def _ears(torch: Any, model: Any, processor: Any, kind: str) -> Ears:
     ends = model.generation_config.eos_token_id if model.generation_config is not None else None
     ends = model.config.eos_token_id if ends is None else ends
     between = torch.float32 if kind == "int8" else getattr(torch, kind)
-    levels = int8_levels() if kind == "int8" else None
-    make = float_dense if levels is None else int8_dense(levels)
     with torch.inference_mode():
-        if levels is not None:
-            make_small(model.model.audio_tower, make)
-            make_small(model.model.multi_modal_projector, make)
+        if kind == "int8":
+            quantize_linears(model.model.audio_tower)
+            quantize_linears(model.model.multi_modal_projector)
         model.model.audio_tower.to(between)
         model.model.multi_modal_projector.to(between)
-        if kind == "int8" and levels is None:
-            model.to(between)
-        decoder = Decoder(model, make, between)
+        decoder = Decoder(model, int8_dense if kind == "int8" else float_dense, between)
         encoder = AudioEncoder(model, LogMel(processor.feature_extractor))
     return Ears(encoder, decoder, PromptWriter(processor), frozenset([ends] if isinstance(ends, int) else ends))
 
@@ -109,7 +107,7 @@ def _numbers(torch: Any, device: str, numbers: Numbers) -> str:
     if numbers != "auto":
         return numbers
     if device == "cpu":
-        return "int8"
+        return "int8" if is_fast() else "float32"
     seconds = {name: _seconds(torch, device, getattr(torch, name)) for name in ("float32", "bfloat16")}
     return min(seconds, key=seconds.__getitem__)
 

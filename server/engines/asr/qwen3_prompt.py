@@ -2,8 +2,8 @@
 
 The prompt is the model's own, from its processor: words to expect, the sound, and then `language Japanese<asr_text>`
 and the words. That opening is not left to the model alone: only the languages that may be spoken, and `None` for
-nobody, are to choose from, so that a short Japanese word is never Chinese, and the model can say that nobody spoke even where
-there is one language only. Knows no sound and no torch but the processor's.
+nobody, are to choose from, so that a short Japanese word is never Chinese, and the model can say that nobody spoke even
+where there is one language only. Knows no sound and no torch but the processor's.
 """
 
 from __future__ import annotations
