@@ -23,6 +23,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 KINDS = ("unit", "integration", "models")
 KEPT_SETTINGS = ("STACKCHAN_MODEL_DIR",)
 MODELS_FOLDER = "tests/models/"
+WITH_LANGUAGE_MODEL = (
+    MODELS_FOLDER,
+    "tests/commands/test_serve_process.py",
+    "tests/engines/test_xllama_model.py",
+)
 WATCHED_EVENTS = ("socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 
 
@@ -89,15 +94,15 @@ def place_of(name: str, kind: str, *, is_shared: bool) -> int:
     """Tests with a smaller one run before. `is_shared`: with another process."""
     if not is_shared:
         return KINDS.index(kind)
-    return 0 if name.startswith(MODELS_FOLDER) else len(KINDS) - KINDS.index(kind)
+    return 0 if name.startswith(WITH_LANGUAGE_MODEL) else len(KINDS) - KINDS.index(kind)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile` files are taken in their order, and those of one folder by one process.
+    """With `--dist loadfile` files are taken in their order, and those with large models by one process.
 
-    The models of that folder keep a processor busy for minutes: of two at once neither would be sooner, and whatever
-    else runs on this machine would get none.
+    These keep a processor busy for minutes: of two at once neither would be sooner, and whatever else runs on this
+    machine would get none. And the language model's prompt is read once: who comes later finds it on the disk.
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -106,7 +111,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class InOrder(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return MODELS_FOLDER if file.startswith(MODELS_FOLDER) else file
+            return MODELS_FOLDER if file.startswith(WITH_LANGUAGE_MODEL) else file
 
     config.option.loadscopereorder = False
     return InOrder(config, log)

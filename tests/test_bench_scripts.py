@@ -21,31 +21,36 @@ def test_there_are_some() -> None:
     assert {"bench_stages", "bench_turn", "bench_decision", "soak"} <= {path.name for path in MEASURING}
 
 
-@pytest.mark.parametrize("script", MEASURING, ids=lambda path: path.name)
-def test_help_tells_the_json_option(script: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("--json PATH") == 2, "in the usage line, and explained"
-    assert not list(tmp_path.iterdir())
-
-
 # The Python that an environment was made from, with `-S`: it knows nobody's packages.
 PLAIN_PYTHON = Path(sys.base_prefix) / "bin" / "python3"
 OWN_PYTHON = SCRIPTS.parent / ".venv" / "bin" / "python"
 
 
-@pytest.mark.skipif(not (PLAIN_PYTHON.exists() and OWN_PYTHON.exists()), reason="needs a plain Python and .venv")
-@pytest.mark.parametrize("script", MEASURING, ids=lambda path: path.name)
-def test_a_plain_python_is_enough_to_type_it(script: Path, tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    plain = [PLAIN_PYTHON, "-S"]
-    without = subprocess.run([*plain, "-c", "import rich"], env=environment, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def plain_python() -> list[str | Path]:
+    """Without .venv there is nobody to hand over to: then the Python of the tests."""
+    if not (PLAIN_PYTHON.exists() and OWN_PYTHON.exists()):
+        return [sys.executable]
+    plain: list[str | Path] = [PLAIN_PYTHON, "-S"]
+    without = subprocess.run([*plain, "-c", "import rich"], env=bare(), capture_output=True, text=True)
     assert "No module named 'rich'" in without.stderr
+    return plain
+
+
+def bare() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+
+
+@pytest.mark.parametrize("script", MEASURING, ids=lambda path: path.name)
+def test_a_plain_python_is_enough_and_help_tells_the_json_option(
+    script: Path, plain_python: list[str | Path], tmp_path: Path
+) -> None:
     done = subprocess.run(
-        [*plain, script, "--help"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        [*plain_python, script, "--help"], cwd=tmp_path, env=bare(), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "--json PATH" in done.stdout
+    assert done.stdout.count("--json PATH") == 2, "in the usage line, and explained"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import place_of, pytest_xdist_make_scheduler
+from tests.conftest import WITH_LANGUAGE_MODEL, place_of, pytest_xdist_make_scheduler
 
 pytestmark = pytest.mark.integration
 
@@ -98,8 +98,10 @@ def test_one_process_takes_the_whole_models_folder_and_files_are_taken_in_their_
     config: Any = SimpleNamespace(option=options, getoption=lambda name: getattr(options, name), getvalue=None)
     config.getvalue = config.getoption
     scheduler = pytest_xdist_make_scheduler(config, None)
-    names = ["tests/models/test_a.py::a[x::y]", "tests/models/test_b.py::b", "tests/audio/test_c.py::c"]
-    assert [scheduler._split_scope(name) for name in names] == ["tests/models/"] * 2 + ["tests/audio/test_c.py"]
+    names = ["tests/models/test_a.py::a[x::y]", "tests/models/test_b.py::b", f"{WITH_LANGUAGE_MODEL[-1]}::c"]
+    assert {scheduler._split_scope(name) for name in names} == {"tests/models/"}
+    assert scheduler._split_scope("tests/audio/test_c.py::c") == "tests/audio/test_c.py"
+    assert [name for name in WITH_LANGUAGE_MODEL if not (ROOT / name).exists()] == []
     assert options.loadscopereorder is False
     options.dist = "load"
     assert pytest_xdist_make_scheduler(config, None) is None

@@ -191,7 +191,8 @@ def test_every_script_is_executable_and_says_what_it_does(script: Path) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [path for path in COMMANDS if path.parent.name == "scripts"],
+    # Those that measure tell more: test_bench_scripts.py.
+    [path for path in COMMANDS if path.parent.name == "scripts" and not path.name.startswith(("bench_", "soak"))],
     ids=lambda p: p.name,
 )
 def test_every_command_has_help(script: Path, tmp_path: Path) -> None:

@@ -21,31 +21,50 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from tests.fakes.forked import ForkedProcess, run_forked
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY = "Ready in"
 
 
 class ServeProcess:
-    """A running server. `fake`: with fake engines. Ended with the block, by force when it does not end by itself."""
+    """A running server. `fake`: with fake engines, and forked; else, or `fresh`: in a Python of its own.
+
+    Ended with the block, by force when it does not end by itself.
+    """
 
     def __init__(
-        self, data_dir: Path, *arguments: str, fake: bool = True, env: Mapping[str, str] | None = None
+        self,
+        data_dir: Path,
+        *arguments: str,
+        fake: bool = True,
+        fresh: bool = False,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         module = "tests.commands.serve_process" if fake else "server.cli"
         environment = {**os.environ, "STACKCHAN_DATA_DIR": str(data_dir), "HF_HUB_OFFLINE": "1", **(env or {})}
         self.data_dir = data_dir
         self.lines: list[str] = []
         self._changed = threading.Condition()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, "serve", *(arguments or ("--port", "0"))],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-        )
+        shown, written = os.pipe()
+        self._shown = open(shown, encoding="utf-8")  # noqa: SIM115  # closed with the block
+        self._bare = fresh or not fake
+        command = ["serve", *(arguments or ("--port", "0"))]
+        try:
+            self.process: ForkedProcess | subprocess.Popen[bytes]
+            if self._bare:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", module, *command],
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=written,
+                    stderr=subprocess.STDOUT,
+                )
+            else:
+                self.process = ForkedProcess(f"{module}:main", command, env=environment, cwd=ROOT, output=written)
+        finally:
+            os.close(written)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -59,8 +78,7 @@ class ServeProcess:
             self.process.kill()
         self.process.wait(10)
         self._reader.join(10)
-        if self.process.stdout:
-            self.process.stdout.close()
+        self._shown.close()
 
     @property
     def output(self) -> str:
@@ -89,11 +107,14 @@ class ServeProcess:
         return self.ends()
 
     def talk(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """`stackchan talk`, finding this server by its data folder."""
+        """`stackchan talk`, finding this server by its data folder; forked where the server is."""
+        environment = {**os.environ, "STACKCHAN_DATA_DIR": str(self.data_dir)}
+        if not self._bare:
+            return run_forked("server.cli:main", ["talk", *arguments], env=environment, cwd=ROOT, timeout_seconds=300)
         return subprocess.run(
             [sys.executable, "-m", "server.cli", "talk", *arguments],
             cwd=ROOT,
-            env={**os.environ, "STACKCHAN_DATA_DIR": str(self.data_dir)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -102,8 +123,7 @@ class ServeProcess:
         )
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self._shown:
             with self._changed:
                 self.lines.append(line.rstrip("\n"))
                 self._changed.notify_all()

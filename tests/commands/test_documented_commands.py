@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from server.audio.codec import encode_wav
 from tests.commands.serve_process import ROOT, ServeProcess
+from tests.fakes.forked import run_forked
 
 pytestmark = pytest.mark.integration
 
@@ -57,16 +57,8 @@ def test_every_page_shows_how_to_talk() -> None:
 @pytest.mark.parametrize(("page", "line"), lines_with(".venv/bin/stackchan talk"))
 def test_a_talk_line_works(server: ServeProcess, tmp_path: Path, page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "server.cli", *words],
-        cwd=tmp_path,
-        env={**os.environ, "STACKCHAN_DATA_DIR": str(server.data_dir), "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-    )
+    environment = {**os.environ, "STACKCHAN_DATA_DIR": str(server.data_dir)}
+    done = run_forked("server.cli:main", words, env=environment, cwd=tmp_path, timeout_seconds=120)
     assert done.returncode == 0, done.stderr
     assert "今日はいい天気だから" in done.stdout
 

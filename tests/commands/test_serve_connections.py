@@ -30,7 +30,7 @@ def few_descriptors():
 
 
 def test_more_open_connections_than_files_do_not_end_the_server(tmp_path: Path, few_descriptors: None) -> None:
-    with ServeProcess(tmp_path) as server:
+    with ServeProcess(tmp_path, fresh=True) as server:  # a forked one has the limits of who forked it
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, soft))  # only the server is short of them
         server.wait_for("Ready in")

@@ -17,6 +17,7 @@ from server.config import load_settings
 from server.engines.catalogue import load_catalogue
 from server.engines.downloads import status
 from tests.commands.serve_process import READY, ServeProcess
+from tests.language_model import THREADS
 
 pytestmark = pytest.mark.models
 
@@ -35,7 +36,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     ]
     if missing:
         pytest.skip(f"models are missing: {', '.join(missing)}; run `stackchan models pull`")
-    with ServeProcess(tmp_path_factory.mktemp("data"), fake=False) as running:
+    env = {"STACKCHAN_LLM__THREADS": str(THREADS or 0)}
+    with ServeProcess(tmp_path_factory.mktemp("data"), fake=False, env=env) as running:
         running.wait_for(READY, START_SECONDS)
         yield running
 

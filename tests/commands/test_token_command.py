@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from server.storage.database import Databases
 from tests.commands.conftest import Cli
 from tests.commands.memory_server import MemoryServer
 from tests.commands.serve_process import READY, ROOT, ServeProcess
+from tests.fakes.forked import run_forked
 
 pytestmark = pytest.mark.integration
 
@@ -103,16 +103,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 
 
 def stackchan(server: ServeProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "server.cli", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "STACKCHAN_DATA_DIR": str(server.data_dir)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-    )
+    environment = {**os.environ, "STACKCHAN_DATA_DIR": str(server.data_dir)}
+    return run_forked("server.cli:main", arguments, env=environment, cwd=ROOT, timeout_seconds=120)
 
 
 def test_a_running_server_refuses_the_old_token_at_once(running: ServeProcess) -> None:

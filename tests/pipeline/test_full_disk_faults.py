@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.soaks.server import SoakServer
+from tests.soaks.server import ForkedServer
 
 pytestmark = pytest.mark.integration
 
@@ -110,7 +110,7 @@ def no_longer_files(pid: int, limit_bytes: int) -> Iterator[None]:
 
 
 def test_a_server_whose_files_cannot_grow_refuses_and_recovers(tmp_path: Path) -> None:
-    with SoakServer(tmp_path) as server:
+    with ForkedServer(tmp_path) as server:
         headers = {"Authorization": f"Bearer {server.token}", "Device-Id": "desk"}
         with httpx2.Client(base_url=server.url, headers=headers, timeout=30) as client:
             first = client.post("/v1/turns", json={"text": "はじめに"}).json()

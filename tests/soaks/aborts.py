@@ -23,7 +23,7 @@ from tests.soaks.robots import (
     in_rounds,
     spoken,
 )
-from tests.soaks.server import SoakServer
+from tests.soaks.server import ForkedServer
 
 SILENT_MS = 200.0
 _LATEST_SECONDS = 3.5
@@ -82,7 +82,7 @@ async def _listen(robot: NotingRobot, seconds: float) -> float:
 
 def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progress) -> list[Promise]:
     """`count` aborts against a server of its own."""
-    with SoakServer(folder / "server", engines=ENGINES) as server:
+    with ForkedServer(folder / "server", engines=ENGINES) as server:
         asyncio.run(in_rounds(server.url, server.token, 8, seed, "warm", abort, no_progress))
         time.sleep(SETTLE_SECONDS)
         before = server.settled()

@@ -19,7 +19,7 @@ import httpx2
 from server.engines.base import Engines, LlmDelta, LlmRequest
 from tests.fakes.engines import FakeLlm
 from tests.soaks.promises import Progress, Promise, no_progress
-from tests.soaks.server import SoakServer, plain_engines
+from tests.soaks.server import ForkedServer, plain_engines
 
 _THINKING_SECONDS = 0.05
 _TURNS_BEFORE = 10
@@ -199,7 +199,7 @@ class _Crowd:
 
 def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progress) -> list[Promise]:
     """`count` devices at once against a server of its own, after a few: more must not leave more behind."""
-    with SoakServer(folder / "server", engines="tests.soaks.concurrency:thinking_engines") as server:
+    with ForkedServer(folder / "server", engines="tests.soaks.concurrency:thinking_engines") as server:
         speak_at_once(min(count, _WARM_COUNT), server.url, server.token)
         warm = server.settled()
         report = speak_at_once(count, server.url, server.token, on_progress=on_progress)

@@ -22,7 +22,7 @@ from tests.soaks.robots import (
     in_rounds,
     spoken,
 )
-from tests.soaks.server import SoakServer
+from tests.soaks.server import ForkedServer
 
 _LATEST_SECONDS = 2.5
 _AWAY_SECONDS = 0.4
@@ -58,7 +58,7 @@ async def _speak(robot: NotingRobot) -> None:
 
 def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progress) -> list[Promise]:
     """`count` cuts against a server of its own."""
-    with SoakServer(folder / "server", engines=ENGINES) as server:
+    with ForkedServer(folder / "server", engines=ENGINES) as server:
         asyncio.run(in_rounds(server.url, server.token, 8, seed, "warm", cut, no_progress))
         time.sleep(SETTLE_SECONDS)
         before = server.settled()

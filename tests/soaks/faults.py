@@ -27,7 +27,7 @@ from tests.fakes.chat_server import ChatServer, Connection, running_chat_server,
 from tests.soaks.fault_engines import ENGINES, HEARD, LLM_SECONDS
 from tests.soaks.fault_table import CASES, FaultCase
 from tests.soaks.promises import Progress, Promise, no_progress
-from tests.soaks.server import Figures, SoakServer
+from tests.soaks.server import Figures, ForkedServer, SoakServer
 
 _AT_ONCE = 4
 _STAGE_SECONDS = "0.5"
@@ -167,7 +167,7 @@ def fault_rig(folder: Path) -> Iterator[FaultRig]:
             "STACKCHAN_ASR__KEEP_FAILED_AUDIO": "true",
             "STACKCHAN_LIMITS__RUNNING_TURNS": str(_AT_ONCE),
         }
-        with SoakServer(folder, engines=ENGINES, env=env) as server:
+        with ForkedServer(folder, engines=ENGINES, env=env) as server:
             yield FaultRig(server, chat)
 
 

@@ -10,18 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +27,7 @@ from server.memory.index.factory import IndexKind, open_index
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, fake_engines
 from tests.memory.making import DIMENSIONS, WordVectors, last_transcript, note
 from tests.soaks.promises import Progress, Promise, no_progress
-from tests.soaks.server import ARGUMENTS, SoakServer
-from tests.soaks.server import main as serve
+from tests.soaks.server import ForkedServer, SoakServer
 
 ENGINES = ("tests.soaks.kills:remembering_engines", "tests.soaks.kills:quoting_engines")
 """Of one life after the other."""
@@ -102,56 +95,6 @@ def _engines(model: type[RememberingLlm]) -> Engines:
         tts=FakeTts(spoken=deque(maxlen=1)),  # type: ignore[arg-type]
         embedding=WordVectors(),
     )
-
-
-class ForkedServer(SoakServer):
-    """A `SoakServer` whose process is forked from one that has everything imported: most of a start is imports."""
-
-    def _launch(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        return _Forked(environment, self.log_path)  # type: ignore[return-value]  # as much of it as is used
-
-
-class _Forked:
-    """A process as `Popen` shows it."""
-
-    def __init__(self, environment: Mapping[str, str], log_path: Path) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["server.cli", "server.app", "qdrant_client", "qdrant_edge", __name__])
-        self._process = context.Process(target=_serve, args=(dict(environment), log_path), daemon=True)
-        log_path.write_bytes(b"")
-        self._process.start()
-        self.pid = self._process.pid or 0
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if (code := self._process.exitcode) is None:
-            raise subprocess.TimeoutExpired("serve", timeout or 0.0)
-        return code
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def send_signal(self, number: int) -> None:
-        # The process it was forked from may have cleared it away, and not told so yet.
-        with suppress(ProcessLookupError):
-            if self._process.exitcode is None:
-                os.kill(self.pid, number)
-
-
-def _serve(environment: Mapping[str, str], log_path: Path) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-    log = os.open(log_path, os.O_WRONLY | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    sys.argv = ["stackchan", *ARGUMENTS]
-    serve()
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from tests.soaks.malformed_api import ApiCase, api_cases
 from tests.soaks.malformed_audio import audio_requests
 from tests.soaks.malformed_text import head_requests, json_requests
 from tests.soaks.promises import Progress, Promise, no_progress
-from tests.soaks.server import Figures, SoakServer
+from tests.soaks.server import Figures, ForkedServer, SoakServer
 from tests.soaks.wire import Malformed, WireAnswer, send
 
 SHARES = ("audio", "api", "audio", "json", "audio", "head", "api", "json", "audio", "head")
@@ -155,7 +155,7 @@ def _keep(folder: Path, number: int, what: str, request: Malformed, detail: str)
 def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progress) -> list[Promise]:
     """`count` malformed requests against a server of its own: a warm-up of a quarter (at most 1,000), then the rest."""
     warm_up = min(1_000, max(1, count // 4))
-    with SoakServer(folder / "server") as server:
+    with ForkedServer(folder / "server") as server:
         crowd(server)
         first = send_malformed(
             server.url, server.token, warm_up, seed, folder=folder / "defects",

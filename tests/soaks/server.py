@@ -29,6 +29,7 @@ import psutil
 from server.engines.base import Engines
 from server.run_file import read_run_file
 from tests.fakes.engines import FakeAsr, FakeLlm, FakeTts, fake_engines
+from tests.fakes.forked import ForkedProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARGUMENTS = ("serve", "--port", "0")
@@ -166,6 +167,17 @@ class SoakServer:
         run = read_run_file(self.data_dir)
         assert run is not None
         self.url, self.token = run.url, run.token
+
+
+class ForkedServer(SoakServer):
+    """A `SoakServer` whose process is forked from one that has everything imported: most of a start is imports."""
+
+    def _launch(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        with self.log_path.open("wb") as log:
+            forked: Any = ForkedProcess(
+                "tests.soaks.server:main", ARGUMENTS, env=environment, cwd=ROOT, output=log.fileno()
+            )
+        return forked  # type: ignore[no-any-return]  # as much of it as is used
 
 
 def main() -> None:

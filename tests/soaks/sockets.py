@@ -17,7 +17,7 @@ from server.devices.wire import Frame, TurnAnswer
 from tests.soaks.frames import frames
 from tests.soaks.promises import Progress, Promise, no_progress
 from tests.soaks.robots import SPARE_MIB, spoken
-from tests.soaks.server import PLAIN_ENGINES, SoakServer
+from tests.soaks.server import PLAIN_ENGINES, ForkedServer
 
 AT_ONCE = 4
 LONGEST_CONNECTION = 120
@@ -103,7 +103,7 @@ async def _answers(url: str, token: str) -> bool:
 
 def soak(count: int, seed: int, folder: Path, on_progress: Progress = no_progress) -> list[Promise]:
     """`count` frames against a server of its own."""
-    with SoakServer(folder / "server", engines=PLAIN_ENGINES) as server:
+    with ForkedServer(folder / "server", engines=PLAIN_ENGINES) as server:
         asyncio.run(attack(server.url, server.token, min(count, 500), seed + 1))
         asyncio.run(_answers(server.url, server.token))
         before = server.settled()
