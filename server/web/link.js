@@ -7,6 +7,8 @@ const WAITS_S = [1, 2, 4, 8, 16, 30];
 const PING_MS = 30000;
 const PONG_MS = 10000;
 const HELLO_MS = 15000;
+// The page sends what its microphone gives: too much at once is what was held up on the way.
+const PASSING_CODES = ["audio_too_fast"];
 const TOKEN_CODES = ["token_missing", "token_invalid", "device_forbidden", "device_revoked"];
 
 export class Link {
@@ -65,7 +67,8 @@ export class Link {
       this.tries = 0;
       this.#tell("open");
     }
-    if (message.type === "error") this.error = message;
+    // Why a connection ends is the last that is said on it; what a turn failed by is not.
+    this.error = message.type === "error" ? message : null;
     this.on.message(message);
   }
 
@@ -83,7 +86,8 @@ export class Link {
     const because = this.error?.code ?? "";
     if (code === CLOSE.replaced) return this.#tell("replaced");
     if (TOKEN_CODES.includes(because)) return this.#tell("refused", { code: because });
-    if (code === CLOSE.policy || code === CLOSE.tooLarge) return this.#tell("broken", { code: because, message: this.error?.message ?? "" });
+    const isBroken = (code === CLOSE.policy || code === CLOSE.tooLarge) && !PASSING_CODES.includes(because);
+    if (isBroken) return this.#tell("broken", { code: because, message: this.error?.message ?? "" });
     const seconds = WAITS_S[Math.min(this.tries++, WAITS_S.length - 1)];
     this.waiting = setTimeout(() => this.connect(), seconds * 1000);
     this.#tell("waiting", { seconds, code: because });

@@ -364,6 +364,26 @@ def test_it_waits_longer_each_time_and_tries_at_once_when_asked(open_page: Any, 
     wait_for(lambda: find(page, "#server").text == "Ready")
 
 
+def test_sound_that_was_held_up_ends_no_link_for_good(open_page: Any, server: Any) -> None:
+    open_page()
+    live = connected(server)
+    live.say(type="error", code="audio_too_fast", message="More than 10 s of sound came within 5 s.", retryable=False)
+    live.hang_up(1008)
+    assert connected(server, 1)
+
+
+def test_what_a_turn_failed_by_is_not_why_a_later_link_is_lost(open_page: Any, server: Any) -> None:
+    page = open_page()
+    live = connected(server)
+    live.say(type="error", code="overloaded", message="Too many turns.", retryable=True)
+    wait_for(lambda: problem_text(page))
+    live.say(type="state", value="listening")
+    live.cut()
+    wait_for(lambda: doing(page) == "lost")
+    assert "many people" not in find(page, "#server").text
+    assert connected(server, 1)
+
+
 def test_a_broken_rule_is_told_and_not_broken_again(open_page: Any, server: Any) -> None:
     server.refusal = ("protocol_unsupported", 1008)
     page = open_page()
