@@ -42,6 +42,7 @@ from tests.devices.live_robots import (
     tone,
 )
 from tests.fakes.engines import FakeAsr, FakeLlm, answer
+from tests.fakes.streaming_asr import StreamingFakeAsr
 from tests.firmware.vector_turns import WHOLE, Sound
 
 pytestmark = pytest.mark.integration
@@ -73,6 +74,21 @@ async def test_a_turn_in_every_format_and_frame_size(tmp_path: Path, audio: str,
         assert len(heard) / 16_000 == pytest.approx(0.6 + 0.3, abs=0.4)
         stored = (await live.client.get(f"/v1/turns/{turn['turn_id']}")).json()
         assert (stored["transcript"], stored["reply"]) == ("こんにちは", REPLY)
+
+
+async def test_the_words_so_far_come_before_the_final_ones(tmp_path: Path) -> None:
+    asr = StreamingFakeAsr(text="Good morning, robot!", language="en", hears=["Good", "Good morning"])
+    async with live_server(tmp_path, asr=asr) as live, robot(live) as desk:
+        await desk.listen("auto")
+        await ask(desk, 2.3)
+        await answered(desk)
+        heard = [message for _, message in desk.got if isinstance(message, Transcript)]
+        assert heard == [
+            Transcript("Good", final=False),
+            Transcript("Good morning", final=False),
+            Transcript("Good morning, robot!", final=True),
+        ]
+        assert asr.open_streams == 0
 
 
 async def test_everything_comes_in_its_order_and_english_too(tmp_path: Path) -> None:
