@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -92,13 +93,9 @@ class LongTermMemory:
         self.gate = TurnGate()
         self._engine, near = embedding, stated(embedding)
         self._queries = embedding = CachedQueries(embedding)
-        self.recall = Recall(
-            lambda: databases.world(write=False),
-            None,
-            embedding,
-            recipe=fitted(SUMMARIES_AND_SOURCES, near),
-            reranking=reranking,
-        )
+        recipe = fitted(SUMMARIES_AND_SOURCES, near)
+        open_world = partial(databases.world, write=False)
+        self.recall = Recall(open_world, None, embedding, recipe=recipe, reranking=reranking)
         self.indexer = Indexer(databases, None, embedding, clock=clock)
         self.keeper = Keeper(
             databases, None, embedding, clock=clock, on_forgotten=(self._forget_copies, self._forget_old_indexes)
