@@ -15,13 +15,15 @@ from typing import Literal
 
 from sqlalchemy import MetaData, create_mock_engine
 
-from server.storage import recall_tables, sqlite
+from server.storage import recall_tables as recall_tables  # so that its tables are among the others
+from server.storage import sqlite
 from server.storage.server_tables import ServerTable
+from server.storage.session_tables import SessionTable
 
 Tree = Literal["server", "session"]
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-_TABLES: Mapping[Tree, MetaData] = {"server": ServerTable.metadata, "session": recall_tables.SessionTable.metadata}
+_TABLES: Mapping[Tree, MetaData] = {"server": ServerTable.metadata, "session": SessionTable.metadata}
 _FIRST_ROWS: Mapping[Tree, tuple[str, ...]] = {
     "server": (
         "INSERT INTO id_counters (name, next_id) VALUES ('turn', 1), ('source_turn', 1)",
