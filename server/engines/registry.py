@@ -239,18 +239,11 @@ def engine_names(settings: Settings) -> dict[str, str]:
 def find_engine(settings: Settings, kind: str) -> EngineEntry:
     """The entry for the chosen engine of a kind, its packages installed.
 
-    Raises `EngineError`: `engine_unknown`, or `engine_unavailable` when it comes with a later version or its packages
-    are not installed.
+    Raises `EngineError`: `engine_unknown`, or `engine_unavailable` when its packages are not installed.
     """
     name = engine_names(settings)[kind]
     known = sorted(known_name for known_kind, known_name in ENGINES if known_kind == kind)
     entry = ENGINES.get((kind, name))
-    if entry is None and any(profile.get(kind) == name for profile in PROFILES.values()):
-        raise EngineError(
-            f"The {kind} engine {name} (profile qwen) is not in this version yet.",
-            code="engine_unavailable",
-            hint=f"Use profile embedded, or set {kind}.engine to one of: {', '.join(known)}.",
-        )
     if entry is None:
         raise EngineError(
             f"There is no {kind} engine named {name}.", code="engine_unknown", hint=f"There are: {', '.join(known)}."

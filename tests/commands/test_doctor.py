@@ -85,10 +85,13 @@ def test_it_is_readable_for_people_too(cli: Cli) -> None:
     assert "\x1b" not in done.out
 
 
-def test_a_profile_whose_engines_come_later_is_told(cli: Cli) -> None:
+def test_the_real_set_ups_engines_are_named_or_the_packages_they_lack(cli: Cli) -> None:
     found, _, code = findings(cli, "--profile", "qwen")
     assert code == 1
-    assert "not in this version yet" in found["Engines"]["detail"]
+    engines = found["Engines"]
+    lacking = "torch" in engines["detail"] and "stackchan-server[qwen]" in engines["todo"]
+    assert lacking or engines["detail"] == "silero, qwen3-asr, openai, irodori, qwen3-embedding"
+    assert "irodori_openai_tts" in found["Voice"]["todo"], "nobody speaks here: how to begin"
 
 
 def test_a_check_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
