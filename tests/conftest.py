@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -73,6 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("STACKCHAN_") and name not in KEPT_SETTINGS:
             del os.environ[name]
+    # A shell makes what runs in the background deaf to Ctrl-C, and so would be whom a test starts and interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Cannot be removed again, so it is added once and idle outside tests.
     sys.addaudithook(WATCH)
 

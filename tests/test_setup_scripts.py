@@ -189,8 +189,6 @@ def test_a_killed_installation_is_repaired(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         process_group=0,
-        # Where the tests run in the background they are deaf to it, and who they start would be.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not (ready / "building").exists():

@@ -35,12 +35,12 @@ SEARCH = ToolSpec(
 )
 
 
-@pytest.fixture
-async def llm():
+@pytest.fixture(scope="module")
+def llm():
     engine = XllamaLlm(model_path(), context_tokens=2048, threads=THREADS)
-    await engine.start()
+    asyncio.run(engine.start())
     yield engine
-    await engine.close()
+    asyncio.run(engine.close())
 
 
 def ask(text, **changes):
@@ -98,11 +98,11 @@ async def test_a_cancelled_answer_leaves_the_engine_usable(llm):
 
 async def test_a_cancelled_long_prompt_ends_before_it_is_read(llm):
     """In the same run: all of the prompt takes much longer than what is left of it after cancelling."""
-    long = LlmMessage("user", "犬と猫が公園で遊んだ。" * 110)
+    long = LlmMessage("user", "犬と猫が公園で遊んだ。" * 50)
     started = time.perf_counter()
     await collect(llm, LlmRequest((long,), max_tokens=1))
     whole = time.perf_counter() - started
-    other = LlmMessage("user", "鳥と魚が海辺で歌った。" * 110)
+    other = LlmMessage("user", "鳥と魚が海辺で歌った。" * 50)
     reading = asyncio.create_task(collect(llm, LlmRequest((other,), max_tokens=1)))
     await asyncio.sleep(whole / 10)
     started = time.perf_counter()
