@@ -121,6 +121,7 @@ class FakeLlm(FakeEngine):
     cancelled: int = 0
     warmed: list[LlmMessage] = field(default_factory=list)
     ahead: list[tuple[LlmMessage, ...]] = field(default_factory=list)
+    ahead_tools: tuple[str, ...] = ()
     capabilities = LlmCapabilities(native_tools=False, max_tools=8, streams=True, context_tokens=100_000)
 
     def __post_init__(self) -> None:
@@ -151,6 +152,7 @@ class FakeLlm(FakeEngine):
 
     async def read_ahead(self, messages: Sequence[LlmMessage], tools: Sequence[ToolSpec] = ()) -> None:
         self.ahead.append(tuple(messages))
+        self.ahead_tools = tuple(tool.name for tool in tools)
 
 
 @dataclass

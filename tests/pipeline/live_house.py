@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -37,12 +37,17 @@ class Runner:
     def __init__(self, house: House) -> None:
         self.refusal: Exception | None = None
         self.start_seconds = 0.0
+        self.uploads = False
+        """A turn of the same device runs over HTTP."""
         self.requests: list[TurnRequest] = []
         self._house = house
         self._turn_id = 0
 
     def new_trace(self, received_seconds_ago: float = 0.0) -> TurnTrace:
         return TurnTrace(self._house.now, received_seconds_ago)
+
+    def is_in_turn(self, device_id: str) -> bool:
+        return self.uploads
 
     async def next_turn_id(self) -> int:
         self._turn_id += 1
@@ -66,19 +71,22 @@ class Runner:
 class House:
     """One robot in one conversation. `log`: states, words and complaints in their order."""
 
-    def __init__(self, *, echo_cancel: bool = False, answer_early: bool = True, **engines: Any) -> None:
+    def __init__(
+        self, *, echo_cancel: bool = False, answer_early: bool = True, tools: Sequence[Any] = (), **engines: Any
+    ) -> None:
         self.log: list[str] = []
         self.results: list[TurnResult] = []
         self.devices: list[Device] = []
         self.hushed: list[float] = []
         self.early_calls: list[str] = []
         self.idle = True
+        self.shut_out: Exception | None = None
         self.expected: tuple[str, ...] = ()
         self.journal = FakeJournal()
         self.engines = fake_engines(**engines)
         persona = load_persona(default_persona_path())
         self.controller = TurnController(
-            self.engines, persona, self.journal, SETTINGS, clock=lambda: NOW, monotonic=self.now
+            self.engines, persona, self.journal, SETTINGS, clock=lambda: NOW, monotonic=self.now, tools=tools
         )
         self.runner = Runner(self)
         foresight = Foresight(
@@ -140,6 +148,10 @@ class House:
 
     async def complain(self, error: Any) -> None:
         self.log.append(f"error {error.code}")
+
+    async def admit(self) -> None:
+        if self.shut_out is not None:
+            raise self.shut_out
 
     def playback(self) -> Device:
         self.devices.append(Device())
