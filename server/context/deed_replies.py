@@ -2,7 +2,7 @@
 small to say it truly.
 
 A small model says another length than it set, and "done" of what was refused. So its reply says what the result says,
-with no number but those in it; its face and movement stay its own. Pure; knows results as data, no tool and no model.
+with no number but those in it; a face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no tool and no model.
 """
 
 from __future__ import annotations

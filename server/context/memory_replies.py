@@ -2,7 +2,7 @@
 
 A small model that was shown the right memory often says another thing: a price it makes up, a name from an example, the
 question again. So its reply to a question is what the memory itself says, in words around it that are true whatever was
-asked: that it was told. Its face and movement stay its own. Pure; knows results as data, no tool and no model.
+asked: that it was told. A face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no tool and no model.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ def replies_from_memory(result: Mapping[str, Any], question: str, language: str)
         quoted = _quoted(_text(one), japanese)
         return (f"{quoted}のことかな。",) if japanese else (f"Do you mean this: {quoted}?",)
     return (_told_ja if japanese else _told_en)(_text(one), _day(one), question)
+
+
+def asks_for_a_number_or_day(question: str) -> bool:
+    """Whether the answer hangs on one."""
+    return bool(_ASKS_NUMBER.search(question) or _ASKS_DAY.search(question))
 
 
 def _that_stands(told: Sequence[Mapping[str, Any]], question: str) -> Mapping[str, Any]:

@@ -18,10 +18,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from server.context.clock_replies import replies_of_the_clock
-from server.context.deed_replies import replies_to_deed
-from server.context.forget_replies import replies_to_forgetting
-from server.context.memory_replies import replies_from_memory
 from server.context.prompts import answer_schema, day_text, prompt_messages, stable_prefix
 from server.context.reply_form import numerals_in
 from server.context.session_turns import PROMPT_MARGIN_TOKENS, Exchange, choose_exchanges, prompt_tokens
@@ -39,10 +35,11 @@ from server.pipeline.device_link import DeviceLink
 from server.pipeline.filler import Filler
 from server.pipeline.parts import TurnSettings
 from server.pipeline.request import Heard, OpenTurn
+from server.pipeline.ruled import Ruled, ruled
 from server.pipeline.speaking import Pieces
 from server.pipeline.speculation import HeldCompletion
 from server.pipeline.tool_loop import Tool, ToolLoop, ToolRun
-from server.pipeline.tool_results import DEEDS, FORGET, LOOK_UPS, SEARCH, is_error, texts_in
+from server.pipeline.tool_results import LOOK_UPS, texts_in
 from server.pipeline.trace import TurnTrace
 
 _log = logging.getLogger(__name__)
@@ -99,6 +96,7 @@ class Thinker:
         """
         persona, settings = self.persona, self.settings
         numerals = self._numerals(turn, heard, history, runs)
+        may_say = self.ruled(turn, heard, runs)
         return LlmRequest(
             messages=prompt_messages(
                 persona,
@@ -110,7 +108,7 @@ class Thinker:
                 said_at=turn.started_at,
                 on_request=on_request,
             ),
-            answer_schema=answer_schema(persona, heard.language, numerals, self._replies(turn, heard, runs)),
+            answer_schema=answer_schema(persona, heard.language, numerals, may_say.replies if may_say else ()),
             max_tokens=settings.max_answer_tokens,
             temperature=settings.temperature,
             seed=settings.seed,
@@ -118,7 +116,9 @@ class Thinker:
         )
 
     async def first_request(self, turn: OpenTurn, heard: Heard) -> LlmRequest | None:
-        """What a turn with these words will ask first; None: that cannot be known before the turn is there."""
+        """What a turn with these words will ask first; None: nothing, or that is not known before the turn is there."""
+        if (may_say := self.ruled(turn, heard, ())) and may_say.answer(self.persona):
+            return None
         history = await self.history(turn, heard)
         loop = self.tool_loop(turn, heard, TurnTrace(time.perf_counter))
         tools = await loop.first_offer()
@@ -160,22 +160,12 @@ class Thinker:
     def _tool_specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self.usable_tools() if not tool.spec.on_request)
 
-    def _replies(self, turn: OpenTurn, heard: Heard, runs: Sequence[ToolRun]) -> tuple[str, ...]:
-        """What a small model may say after it was to do something, was asked and found it, or was asked of the clock;
-        empty: anything."""
-        results = {run.name: run.result for run in runs if not is_error(run.result)}
+    def ruled(self, turn: OpenTurn, heard: Heard, runs: Sequence[ToolRun]) -> Ruled | None:
+        """What a small model may say after these calls; None: anything."""
         if not self.llm.capabilities.wants_examples:
-            return ()
-        if FORGET in results:
-            return replies_to_forgetting(results[FORGET], heard.language)
-        if deeds := [run.result for run in runs if run.name in DEEDS]:
-            return replies_to_deed(deeds[-1], heard.text, heard.language)
+            return None
         now = turn.started_at.astimezone(ZoneInfo(self.persona.zone))
-        if told := replies_of_the_clock(heard.text, now, heard.language):
-            return told
-        if SEARCH in results and wants_to_know(heard.text):
-            return replies_from_memory(results[SEARCH], heard.text, heard.language)
-        return ()
+        return ruled(heard.text, heard.language, runs, now)
 
     def _numerals(
         self, turn: OpenTurn, heard: Heard, history: Sequence[Exchange], runs: Sequence[ToolRun]
@@ -277,7 +267,12 @@ class Thought:
         await self._loop.run(self._ask)
 
     async def _ask(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-        """One call of the model, asked again where that may help. What tools have said stays said."""
+        """One call of the model, asked again where that may help. What tools have said stays said.
+
+        None where the answer is known without it.
+        """
+        if await self._answer_by_rule():
+            return ()
         while True:
             try:
                 with self._trace.span("llm"):
@@ -286,6 +281,19 @@ class Thought:
                 failure = error
             await self._recover(failure)
             self._trace.facts["llm_retries"] = self._trace.facts.get("llm_retries", 0) + 1
+
+    async def _answer_by_rule(self) -> bool:
+        may_say = self._thinker.ruled(self._turn, self._heard, self._loop.runs)
+        written = may_say.answer(self._thinker.persona) if may_say else None
+        if written is None or self._out.shown:
+            return False
+        held, self._held = self._held, None
+        if held is not None:
+            await held.drop()
+        self._trace.facts["answer_by_rule"] = True
+        await self._out.feed(written)
+        await self._out.finish()
+        return True
 
     async def _call(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
         loop = self._loop

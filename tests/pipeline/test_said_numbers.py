@@ -43,7 +43,7 @@ def reply_of(schema):
         ("自転車はいくらだった？", FOUND, "「自転車は四万八千円だった」って聞いたよ。", "四万円だよ。"),
         ("自転車を売ったよ。", FOUND, "4月5日に48000円で買ったよ。", "7月8日だよ。"),
         ("自転車はいくらだった？", NOTHING, "ごめんね、覚えていないよ。", "三万円だよ。"),
-        ("自転車はいくらだった？", StorageError("disk"), "今は思い出せないよ。", "三万円だよ。"),
+        ("自転車を売ったよ。", StorageError("disk"), "今は思い出せないよ。", "三万円だよ。"),
         ("自転車は三万円だった？", NOTHING, "三万円だったかな。", "五万円だよ。"),
         ("The bike is sold", FOUND, "It was 48,000 yen.", "It was 48 yen."),
         ("How much was the bike?", NOTHING, "Sorry, I do not remember.", "It was 300 dollars."),

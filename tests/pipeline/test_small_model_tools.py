@@ -50,8 +50,8 @@ def test_each_tool_once_and_a_source_when_something_was_found():
     assert offered("パソコンはいくらだった？", {}, SEARCH, read) == [
         ["search_memory", "forget_memory"],
         ["read_memory_source", "forget_memory"],
-        ["forget_memory"],
     ]
+    assert offered("パソコンを買ったんだ。", {}, SEARCH, read)[2] == ["forget_memory"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,8 @@ def test_each_tool_once_and_a_source_when_something_was_found():
     [{"forgotten": 1}, {"forgotten": 0, "note": "nothing found"}, {"forgotten": 0, "which": FOUND["candidates"]}],
 )
 def test_after_a_request_to_forget_nothing_is_looked_up(result):
-    assert offered("パソコンのことは忘れて", result, FORGET)[-1] == []
+    # Where only one reply is true the model is not even asked.
+    assert offered("パソコンのことは忘れて", result, FORGET)[1:] in ([], [[]])
 
 
 def test_a_large_model_may_look_up_what_it_asks_the_user_about():
