@@ -118,10 +118,8 @@ def next_steps(findings: Sequence[Finding], speed: Speed | None) -> list[str]:
         endpoint = any(finding.check == "Language model" for finding in findings)
         if hub is not None and hub.state == "ok" and not endpoint:
             model = better_model(speed)
-            steps.append(
-                f"For better answers, {model.title}: hf download {model.repo} {model.file} --local-dir {model.folder}"
-            )
-            steps.append(f'and select it in stackchan.toml, below [llm]: model = "{model.folder}/{model.file}"')
+            steps.append(f'For better answers, {model.title}: in stackchan.toml, below [llm]: model = "{model.name}"')
+            steps.append(f"and fetch it: {own_command()} models pull")
     return list(dict.fromkeys(steps))
 
 

@@ -45,20 +45,14 @@ LOOKING_UP_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class BetterModel:
-    """An Instruct GGUF that answers better than the one the package index has."""
+    """An Instruct GGUF that answers better than the one the package index has. `name`: its id on the model hub."""
 
     title: str
-    repo: str
-    file: str
-    folder: str = "~/.cache/stackchan/own"
+    name: str
 
 
-SMALL_MODEL = BetterModel(
-    "Qwen2.5 0.5B Instruct", "Qwen/Qwen2.5-0.5B-Instruct-GGUF", "qwen2.5-0.5b-instruct-q4_k_m.gguf"
-)
-LARGER_MODEL = BetterModel(
-    "Qwen2.5 1.5B Instruct", "Qwen/Qwen2.5-1.5B-Instruct-GGUF", "qwen2.5-1.5b-instruct-q4_k_m.gguf"
-)
+SMALL_MODEL = BetterModel("Qwen2.5 0.5B Instruct", "Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M")
+LARGER_MODEL = BetterModel("Qwen2.5 1.5B Instruct", "Qwen/Qwen2.5-1.5B-Instruct-GGUF:Q4_K_M")
 LARGER_MODEL_COST = 3.0
 """How much longer the larger one thinks."""
 

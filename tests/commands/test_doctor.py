@@ -23,6 +23,7 @@ from server.commands.machine import ArithmeticSpeed, measure_arithmetic, memory_
 from server.commands.speed import LARGER_MODEL, SMALL_MODEL, better_model, judge_speed
 from server.config import Settings
 from server.config_sections import MemorySettings
+from server.engines.hub_gguf import hub_gguf
 from server.errors import EmbeddingError, StackChanError
 from server.events import Samples
 from server.run_file import RunFile, write_run_file
@@ -222,8 +223,10 @@ def test_when_all_is_well_it_says_how_to_begin() -> None:
 
 def test_with_a_hub_in_reach_a_better_model_is_named_with_the_line_that_selects_it() -> None:
     steps = next_steps([Finding("Server", "ok", ""), Finding("Model hub", "ok", "")], None)
-    assert f"hf download {SMALL_MODEL.repo} {SMALL_MODEL.file}" in steps[-2]
-    assert f'model = "{SMALL_MODEL.folder}/{SMALL_MODEL.file}"' in steps[-1]
+    assert f'model = "{SMALL_MODEL.name}"' in steps[-2]
+    assert "stackchan models pull" in steps[-1]
+    for model in (SMALL_MODEL, LARGER_MODEL):
+        assert str(hub_gguf(model.name)) == model.name
 
 
 # How fast

@@ -169,5 +169,7 @@ def test_without_an_endpoint_there_is_no_such_check(monkeypatch: pytest.MonkeyPa
 
 def test_with_an_endpoint_no_larger_local_model_is_recommended() -> None:
     hub = Finding("Model hub", "ok", "")
-    assert any("hf download" in step for step in next_steps([hub], None))
-    assert not any("hf download" in step for step in next_steps([hub, Finding("Language model", "ok", "")], None))
+    assert any("For better answers" in step for step in next_steps([hub], None))
+    assert not any(
+        "For better answers" in step for step in next_steps([hub, Finding("Language model", "ok", "")], None)
+    )
