@@ -19,12 +19,16 @@ from server.engines.asr.qwen3_asr import LONGEST_STREAM_SECONDS, MOST_STREAMS, Q
 from server.engines.asr.qwen3_loading import load
 from server.engines.base import StreamingAsr
 from server.errors import AsrError, ModelError
-from server.events import Samples
+from server.events import Samples, Utterance
 from server.persona import default_persona_path, load_persona
+from server.pipeline.hearing import understand, words_of
+from server.pipeline.listening import find_utterance
 from server.pipeline.live_ear import open_ear
-from tests.fakes.engines import fake_engines
+from server.pipeline.request import TurnRequest
+from server.pipeline.trace import TurnTrace
+from tests.fakes.engines import FakeVad, fake_engines, loud
 from tests.models.test_qwen3_asr import RATE, in_pieces, sound
-from tests.pipeline.turns import SETTINGS, TURN
+from tests.pipeline.turns import SETTINGS, TURN, take_turn
 
 pytestmark = pytest.mark.models
 BOTH = ("ja", "en")
@@ -239,10 +243,6 @@ async def test_the_registry_builds_it_from_a_path_or_says_what_is_missing(folder
 
 
 async def test_a_live_ear_hears_with_it_what_the_turn_hears_whole(folder: Path) -> None:
-    from server.events import Utterance
-    from server.pipeline.hearing import understand
-    from server.pipeline.trace import TurnTrace
-
     persona = load_persona(default_persona_path())
     samples = sound(3.2, seed=11)
     async with running(folder) as engine:
@@ -261,6 +261,24 @@ async def test_a_live_ear_hears_with_it_what_the_turn_hears_whole(folder: Path) 
         (early, one), (late, other) = heard
         assert early == late
         assert one.facts.get("asr_dropped") == other.facts.get("asr_dropped")
+
+
+async def test_a_whole_turn_answers_the_words_that_it_hears(folder: Path) -> None:
+    persona = load_persona(default_persona_path())
+    vad = FakeVad()
+    answered = 0
+    async with running(folder) as engine:
+        for seed in range(12):
+            samples = np.concatenate([0.5 * np.ones(320, np.float32), sound(1.5, seed=seed), loud(0.1)])
+            found = await find_utterance(vad, samples, SETTINGS.segmenter)
+            assert found is not None
+            words = await engine.transcribe(found.utterance.samples, languages=persona.languages)
+            text, reason = words_of(words, found.utterance.duration_seconds, persona, ())
+            played = await take_turn(TurnRequest("desk", samples=samples), vad=vad, asr=engine)
+            assert played.result.transcript == ("" if reason else text)
+            assert played.result.outcome == ("no_speech" if reason else "ok")
+            answered += not reason
+        assert answered
 
 
 # --- loading ---
