@@ -11,8 +11,13 @@ pytestmark = pytest.mark.unit
 PREFIX = [{"role": "system", "content": "君はロボット。"}, {"role": "user", "content": "やあ"}]
 
 
+DAY, TIME = ({"role": "system", "content": text} for text in ("今日は7月24日。", "今は6時29分。"))
+
+
 def talk(*said):
-    return [*PREFIX, *({"role": "user", "content": word} for word in said)]
+    """A prompt: what was said before, and the newest words after the time."""
+    before = [{"role": "user", "content": word} for word in said[:-1]]
+    return [*PREFIX, DAY, *before, TIME, {"role": "user", "content": said[-1]}]
 
 
 def other(word):
@@ -69,6 +74,16 @@ def test_another_prefix_forgets_what_was_read():
     slots.begin(other("new")[:1], ready=2)
     assert slots.choose(talk("a", "more")) == 2
     assert slots.choose([*other("new"), *talk("a")]) == 0
+
+
+def test_what_every_prompt_says_of_the_day_makes_no_conversation():
+    slots = PromptSlots(2)
+    slots.begin(PREFIX, ready=2)
+    first = slots.choose(talk("おはよう"))
+    # The day is read in the first slot already, and yet this is somebody else.
+    assert slots.choose(talk("Good morning")) != first
+    ahead = [*PREFIX, DAY, {"role": "user", "content": "おはよう"}, {"role": "user", "content": ""}]
+    assert slots.choose(ahead) == first
 
 
 def test_a_model_without_a_slot_for_talk_is_none():

@@ -36,13 +36,20 @@ class PromptSlots:
 
         That of its own conversation, else the one unused longest; the last slot for what is no conversation.
         """
-        if common(self._prefix, messages) < len(self._prefix):
+        start = len(self._prefix)
+        if common(self._prefix, messages) < start:
             return len(self.for_talk)
+        words = _words(messages[start:])
         # Of equals the oldest: a conversation that begins takes no slot that was used just now.
-        slot = max(self._read, key=lambda slot: common(self._read[slot], messages))
+        slot = max(self._read, key=lambda slot: len(words & _words(self._read[slot][start:])))
         del self._read[slot]
         self._read[slot] = tuple(messages)
         return slot
+
+
+def _words(messages: Messages) -> set[str]:
+    """By what was said a conversation is known: days and times are said to all, and stand elsewhere in the next turn."""
+    return {one["content"] for one in messages if one["role"] != "system" and one["content"]}
 
 
 def common(first: Messages, second: Messages) -> int:
