@@ -14,7 +14,6 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -314,13 +313,13 @@ def _beginning(answer: httpx2.Response) -> bytes:
 
 def _listed_models(body: bytes) -> list[str] | None:
     """The names in an endpoint's list of models; None when it is no such list."""
+    from server.engines.http_client import names_in
+
     try:
         listed = mapping(json.loads(body)).get("data")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(listed, list):
-        return None
-    return [str(item["id"]) for item in listed if isinstance(item, Mapping) and "id" in item]
+    return names_in(listed)
 
 
 def _correct(problem: StackChanError) -> str:

@@ -58,9 +58,9 @@ pytestmark = pytest.mark.integration
 
 KEY = "sk-very-secret-0123456789"
 WORDS = "妻への贈り物はないしょだよ"
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 10.0
 """Long enough for a busy machine; a moment that ends in a time-out has `SHORT_SECONDS`."""
-SHORT_SECONDS = 0.6
+SHORT_SECONDS = 1.0
 PERSONA = load_persona(default_persona_path())
 JSON_TYPE = {"Content-Type": "application/json"}
 HTML_TYPE = {"Content-Type": "text/html; charset=utf-8"}
@@ -292,7 +292,8 @@ async def test_a_server_that_stays_busy_is_left_in_time(
     server.play(behaviour)
     async with watched(subject, server, caplog, SHORT_SECONDS) as engine:
         assert (await outcome(ask(subject, engine)))[1] in ("rate_limited", "overloaded")
-        assert len(server.asked) in ((2, 3) if subject.retries else (1,))  # after 0.1 and 0.3 seconds
+        # At 0.1, 0.3 and 0.7 seconds, as far as there is time.
+        assert len(server.asked) in (range(2, 5) if subject.retries else (1,))
 
 
 # --- connections ---
@@ -442,7 +443,7 @@ async def test_a_request_that_is_cancelled_closes_its_connection_at_once(
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         assert asking.cancelled()
-        await server.until_idle(2)
+        await server.until_idle()
         server.play(subject.good)
         assert is_good(subject, await ask(subject, engine)), "the next one is not held up"
 

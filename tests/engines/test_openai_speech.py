@@ -31,7 +31,7 @@ def server() -> Iterator[SpeechServer]:
 
 @asynccontextmanager
 async def voice(server: SpeechServer, **tts: Any) -> AsyncIterator[Any]:
-    settings = load_settings({}, tts={"base_url": server.url, "timeout_seconds": 2} | tts)
+    settings = load_settings({}, tts={"base_url": server.url, "timeout_seconds": 10} | tts)
     made = find_engine(settings, "tts").build(settings, load_persona(default_persona_path()))
     await made.start()
     try:
@@ -169,7 +169,7 @@ async def test_sentences_of_several_robots_do_not_wait_for_each_other(server: Sp
 
     server.play(together)
     async with voice(server) as made:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(5):
             await asyncio.gather(*(say(made) for _ in range(3)))
 
 

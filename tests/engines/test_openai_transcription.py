@@ -35,7 +35,7 @@ def server() -> Iterator[HearingServer]:
 
 @asynccontextmanager
 async def ears(server: HearingServer, **asr: Any) -> AsyncIterator[Any]:
-    settings = load_settings({}, asr={"base_url": server.url, "timeout_seconds": 2} | asr)
+    settings = load_settings({}, asr={"base_url": server.url, "timeout_seconds": 10} | asr)
     made = find_engine(settings, "asr").build(settings, load_persona(default_persona_path()))
     await made.start()
     try:

@@ -31,7 +31,7 @@ def server() -> Iterator[VoicevoxServer]:
 @asynccontextmanager
 async def voice(server: VoicevoxServer, **options: Any) -> AsyncIterator[VoicevoxTts]:
     settings = load_settings({}, tts={"base_url": server.url})
-    made = VoicevoxTts("voicevox", resolve_voice_server("voicevox", settings.tts), timeout_seconds=2.0, **options)
+    made = VoicevoxTts("voicevox", resolve_voice_server("voicevox", settings.tts), timeout_seconds=10.0, **options)
     await made.start()
     try:
         yield made

@@ -96,6 +96,10 @@ async def test_a_question_is_heard_searched_for_and_answered_aloud(serve: Callab
             sound = (await live.client.get(answer["audio"]["url"])).content
             with wave.open(io.BytesIO(sound)) as file:
                 assert file.getnframes() > 0.3 * file.getframerate()
+            hearing.hears = "language Japanese<asr_text>富士通、パソコン。"
+            headers = {"Session-Id": "third", "Content-Type": "audio/wav"}
+            silent = await live.client.post("/v1/turns", content=encode_wav(SPEECH, 16_000), headers=headers)
+            assert silent.json()["outcome"] == "no_speech", "the names that it was told to expect, and nothing else"
         assert voice.said[-2:] == ["😲三万円だったよ。", "😲いい買い物だね。"]
         assert "😊わかったよ。" in voice.said[prepared:]
         assert "パソコン" in hearing.form()["prompt"], "a name from memory is expected"

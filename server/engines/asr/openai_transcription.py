@@ -20,6 +20,7 @@ import numpy as np
 from server.audio.codec import encode_wav
 from server.audio.levels import to_pcm16
 from server.config_sections import AsrSettings
+from server.engines.asr.faster_whisper import hint_of
 from server.engines.asr.transcripts import UNKNOWN_LANGUAGE, language_code, read_marks
 from server.engines.base import AsrCapabilities, Transcription
 from server.engines.http_client import names_in
@@ -166,13 +167,9 @@ def _wav(samples: Samples) -> bytes:
 
 
 def _prompt(hot_words: Sequence[str], language: str) -> str:
-    """The words to expect, the most relevant last, where a model looks most. Without halves of characters."""
+    """The words to expect, without halves of characters."""
     cleaned = [word.encode(errors="ignore").decode().strip() for word in hot_words]
-    words = [word for word in cleaned if word][:MOST_HOT_WORDS]
-    if not words:
-        return ""
-    between, end = ("、", "。") if language in ("ja", "zh") else (", ", ".")
-    return between.join(reversed(words)) + end
+    return hint_of([word for word in cleaned if word][:MOST_HOT_WORDS], language)
 
 
 def _transcription(value: Mapping[str, Any], languages: Sequence[str]) -> Transcription:
