@@ -40,7 +40,7 @@ BACKEND = """
 import pathlib, time, zipfile
 
 INFO = "stackchan_server-0.1.0.dist-info"
-METADATA = ["Metadata-Version: 2.1", "Name: stackchan-server", "Version: 0.1.0", "Provides-Extra: embedded"]
+METADATA = ["Metadata-Version: 2.1", "Name: stackchan-server", "Version: 0.1.0", "Provides-Extra: embedded", "Provides-Extra: qwen"]
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     if pathlib.Path("slow").exists():
@@ -145,6 +145,34 @@ def test_first_start_sets_up_and_the_second_one_runs_no_pip(run: Run, checkout: 
         assert lines[1].startswith("stackchan serve --lan --port 1 in ")
         assert "elsewhere" in lines[1]
         assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "variables"),
+    [
+        (("--profile=qwen",), "", {}),
+        ((), "", {"STACKCHAN_ASR__ENGINE": "qwen3-asr"}),
+        ((), "[llm]\n  engine='transformers'\n", {}),
+    ],
+)
+def test_the_packages_of_qwens_own_models_come_where_one_is_chosen(
+    run: Run, ready: Path, tmp_path: Path, arguments: tuple[str, ...], settings: str, variables: dict[str, str]
+) -> None:
+    stamp = ready / ".venv/.setup-stamp"
+    stamp.write_text(stamp.read_text(encoding="utf-8").replace(" qwen", ""), encoding="utf-8")
+    (tmp_path / "stackchan.toml").write_text(settings, encoding="utf-8")
+    done = run(*arguments, STACKCHAN_DATA_DIR=str(tmp_path), **variables)
+    assert "[embedded,qwen]" in done.stdout, done.stderr
+    # What was installed stays.
+    assert "Installing" not in run(STACKCHAN_DATA_DIR=str(tmp_path)).stdout
+
+
+def test_without_one_of_them_they_do_not(run: Run, ready: Path, tmp_path: Path) -> None:
+    settings = '# profile = "qwen"\nprofile = "embedded"\n[llm]\nmodel = "qwen"\n'
+    stamp = ready / ".venv/.setup-stamp"
+    stamp.write_text(stamp.read_text(encoding="utf-8").replace(" qwen", ""), encoding="utf-8")
+    (tmp_path / "stackchan.toml").write_text(settings, encoding="utf-8")
+    assert "qwen]" not in run(STACKCHAN_DATA_DIR=str(tmp_path)).stdout
 
 
 def test_the_servers_exit_status_is_passed_on(run: Run, ready: Path) -> None:
