@@ -152,7 +152,7 @@ def check_packages(settings: Settings) -> Finding:
     from server.engines import registry
 
     names, problems = [], []
-    for kind in registry.KINDS:
+    for kind in registry.engine_names(settings):
         try:
             registry.find_engine(settings, kind)
         except StackChanError as error:
