@@ -71,7 +71,8 @@ def test_error_codes_of_a_readme_exist(name: str) -> None:
 
 
 def test_both_readmes_tell_the_same() -> None:
-    english, japanese = text("README.md"), text("README.ja.md")
+    # A page that is there in both languages is linked in the reader's.
+    english, japanese = text("README.md"), text("README.ja.md").replace(".ja.md)", ".md)")
     assert readme_codes("README.md") == readme_codes("README.ja.md")
     for block in (r"^```(?:bash|json)?\n(.*?)^```", r"\]\((?!README)([^)]+)\)", r"(STACKCHAN_[A-Z_]+)"):
         found = [sorted(set(re.findall(block, each, re.MULTILINE | re.DOTALL))) for each in (english, japanese)]
