@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.config import Settings
+from server.engines.hub_gguf import hub_gguf
 from server.engines.llm.transformers_chat import TransformersLlm
 from server.engines.llm.xllama import TOOL_BIASES, XllamaLlm
-from server.engines.local_llms import DEFAULT_GGUF, LARGE_BYTES, gguf_file, gguf_of_hub, transformers, xllama
+from server.engines.local_llms import (
+    DEFAULT_GGUF,
+    DEFAULT_TRANSFORMERS,
+    LARGE_BYTES,
+    gguf_file,
+    gguf_of_hub,
+    transformers,
+    xllama,
+)
 from server.errors import ConfigError, ModelError
 from server.persona import default_persona_path, load_persona
 
@@ -112,3 +123,17 @@ def test_a_folder_is_made_into_an_engine_of_transformers(tmp_path: Path) -> None
     assert capabilities.one_at_a_time
     with pytest.raises(ModelError, match="Qwen3-4B-Instruct-2507"):
         transformers(settings(tmp_path), PERSONA)
+
+
+def test_the_settings_on_the_page_are_ones(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "local-models.md"
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    named = []
+    for block in blocks:
+        # What is only shown as another way stands behind a mark.
+        for text in (block, re.sub(r"(?m)^model.*\n# (model = \"[^\"]*\").*", r"\1", block)):
+            named.append(Settings(model_dir=tmp_path, **tomllib.loads(text)).llm)
+    models = {(llm.engine, str(hub_gguf(llm.model or "") or llm.model)) for llm in named}
+    assert (None, "Qwen/Qwen3-4B-GGUF:Q4_K_M") in models
+    assert (None, "Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf") in models
+    assert ("transformers", DEFAULT_TRANSFORMERS) in models
