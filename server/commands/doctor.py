@@ -93,6 +93,7 @@ def run_checks(settings: Settings, problem: StackChanError | None) -> list[Findi
         ("Data folder", lambda: checks.check_data_dir(settings)),
         ("Settings", lambda: checks.check_settings(settings, problem)),
         ("Persona", lambda: checks.check_persona(settings)),
+        ("Clock", lambda: checks.check_clock(settings)),
         ("Memory", lambda: checks.check_memory(settings)),
         ("Engines", lambda: checks.check_packages(settings)),
         ("Models", lambda: checks.check_models(settings)),

@@ -15,8 +15,10 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 import httpx2
 
@@ -146,6 +148,27 @@ def check_persona(settings: Settings) -> Finding:
     except StackChanError as error:
         return Finding("Persona", "fail", error.message, _correct(error))
     return Finding("Persona", "ok", f"{persona.name} ({', '.join(persona.languages)}), {path}")
+
+
+def check_clock(settings: Settings, now: datetime | None = None) -> Finding:
+    """Whose time the robot tells. `now`: this computer's, in its own zone."""
+    from server.persona import find_persona, load_persona
+
+    try:
+        zone = load_persona(find_persona(settings.data_dir, settings.persona_path)).zone
+    except StackChanError:
+        return Finding("Clock", "info", "unknown: the persona cannot be read")
+    here = now or datetime.now().astimezone()
+    there = here.astimezone(ZoneInfo(zone))
+    detail = f"{there:%H:%M} in {zone}, the house's time zone"
+    if there.utcoffset() == here.utcoffset():
+        return Finding("Clock", "ok", detail)
+    return Finding(
+        "Clock",
+        "info",
+        f"{detail}; this computer's is {here:%H:%M} ({here:%Z})",
+        "If the robot lives elsewhere, set `zone` in persona.yaml. / 住む所と違うなら persona.yaml の zone を直します。",
+    )
 
 
 def check_packages(settings: Settings) -> Finding:

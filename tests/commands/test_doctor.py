@@ -8,8 +8,10 @@ import socket
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -194,6 +196,19 @@ def test_a_disk_too_full_for_the_models(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("server.engines.model_files.free_bytes", lambda folder: 500_000_000)
     settings = Settings(data_dir=tmp_path, model_dir=tmp_path)
     assert checks.check_disk(settings).state == "fail"
+
+
+@pytest.mark.parametrize(
+    ("zone", "state", "told"),
+    [("Asia/Tokyo", "ok", "06:40 in Asia/Tokyo"), ("UTC", "info", "this computer's is 21:40 (UTC)")],
+)
+def test_a_clock_of_another_zone_than_the_robots_is_told(tmp_path: Path, zone: str, state: str, told: str) -> None:
+    settings = Settings(data_dir=tmp_path)
+    here = datetime(2026, 11, 30, 21, 40, tzinfo=UTC).astimezone(ZoneInfo(zone))
+    found = checks.check_clock(settings, here)
+    assert found.state == state
+    assert told in found.detail
+    assert (found.todo is None) is (state == "ok")
 
 
 def test_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
