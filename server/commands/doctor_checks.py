@@ -167,7 +167,7 @@ def check_clock(settings: Settings, now: datetime | None = None) -> Finding:
         "Clock",
         "info",
         f"{detail}; this computer's is {here:%H:%M} ({here:%Z})",
-        "If the robot lives elsewhere, set `zone` in persona.yaml. / 住む所と違うなら persona.yaml の zone を直します。",
+        "If the robot lives elsewhere, set zone in persona.yaml. / 住む所と違うなら persona.yaml の zone を直します。",
     )
 
 

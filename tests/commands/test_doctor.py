@@ -104,7 +104,7 @@ def test_a_check_that_breaks_hides_no_other(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(checks, "check_machine", broken)
     monkeypatch.setattr(checks, "check_hub", lambda: Finding("Model hub", "info", ""))
     found = run_checks(Settings(data_dir=tmp_path, model_dir=tmp_path), None)
-    assert len(found) == 12
+    assert len(found) == 13
     machine = next(finding for finding in found if finding.check == "Machine")
     assert machine.state == "warn"
     assert "boom" in machine.detail
