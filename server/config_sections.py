@@ -133,7 +133,7 @@ class LlmSettings(Section):
     dtype: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     """Numbers `transformers` calculates with; `auto`: int8 on the processor, else bfloat16."""
     context_tokens: Annotated[int, Ge(1024), Le(1_000_000)] = 8192
-    """Size of the model's window, in tokens; the persona and its examples take about 3,600 of the embedded model's."""
+    """Size of the model's window, in tokens; the persona and its examples take about 5,700 of the embedded model's."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
     conversations: Annotated[int, Ge(0), Le(16)] = 0
