@@ -29,8 +29,8 @@ SILENT_MS = 200.0
 _LATEST_SECONDS = 3.5
 """After the end of speech: the answer has been said by then."""
 _MS_A_CHARACTER = 10.0
-_HEARD_CHARACTERS = 60
-"""So far what is stored may be from what was played: a tenth of a second each way on the line, and a busy machine."""
+_HEARD_CHARACTERS = 30
+"""So far what is stored may be from what was played: a tenth of a second each way on the line, and two frames."""
 
 
 async def abort(robot: NotingRobot, chance: random.Random, report: Report, client: httpx2.AsyncClient) -> None:
