@@ -50,9 +50,9 @@ class Qwen3Hidden:
         from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
-        device = best_device() if device == "auto" else device
         if device != "cpu" and dtype == "int8":
-            raise ConfigError(f"int8 is for the processor, not for {device}.", hint="Set dtype to auto or bfloat16.")
+            raise ConfigError("int8 is for the processor.", hint="Set device to cpu, or dtype to auto.")
+        device = chosen_device(device)
         self._torch = torch
         if threads is not None:
             torch.set_num_threads(threads)
@@ -154,17 +154,20 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def best_device() -> str:
-    """A graphics processor where there is one that torch can use, else the processor."""
+def chosen_device(wanted: str) -> str:
+    """`wanted`, or for `auto` a graphics processor where torch has one. Raises `ConfigError` for one it has not."""
     import torch
 
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        return next(name for name, is_there in there.items() if is_there)
+    if not there[wanted]:
+        raise ConfigError(f"There is no {wanted} here that torch can use.", hint="Set device to auto or cpu.")
+    return wanted
 
 
 def best_dtype(device: str) -> Dtype:
-    """The form of the weights that was measured to be fastest (`scripts/bench_embedding`): int8 where a processor can."""
+    """The fastest form of the weights (`scripts/bench_embedding`): int8 where the processor multiplies that fast."""
     if device != "cpu":
         return "bfloat16"
     return "int8" if is_fast() else "float32"

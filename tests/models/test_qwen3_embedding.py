@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -126,24 +127,29 @@ async def test_what_looks_like_a_control_token_is_only_words(folder: Path) -> No
         assert float(kept[0] @ kept[1]) < 0.9999
 
 
-async def test_a_question_does_not_wait_for_what_is_kept(folder: Path) -> None:
-    done: list[str] = []
+async def test_a_question_is_answered_between_two_layers_of_what_is_kept(folder: Path) -> None:
+    gate, done = threading.Event(), list[str]()
+    kept_texts = [f"{number} " + "長い話です。" * 9 for number in range(8)]
     async with running(folder) as engine:
-        await engine.embed_queries(["warm"])
+        question, text = (await engine.embed_queries(["猫は？"]))[0], (await engine.embed_documents(kept_texts))
+        tokens = await engine._thread.call(engine._tokens_of, kept_texts)
 
-        def tell(name: str) -> Callable[[object], None]:
-            return lambda _: done.append(name)
+        def keep() -> Samples:
+            assert gate.wait(timeout=10)
+            vectors = engine._vectors(tokens)
+            done.append("kept")
+            return vectors
 
-        kept = asyncio.ensure_future(
-            engine.embed_documents([f"{number} " + "長い話です。" * 30 for number in range(64)])
-        )
-        kept.add_done_callback(tell("kept"))
-        asked = [asyncio.ensure_future(engine.embed_queries([text])) for text in ("猫は？", "Where is my key?")]
-        for one in asked:
-            one.add_done_callback(tell("asked"))
-        await asyncio.gather(kept, *asked)
-        assert done == ["asked", "asked", "kept"]
-        np.testing.assert_allclose((await asked[0])[0], (await engine.embed_queries(["猫は？"]))[0], atol=2e-5)
+        kept = asyncio.create_task(engine._thread.call(keep))
+        asked = asyncio.create_task(engine.embed_queries(["猫は？"]))
+        await asyncio.sleep(0)
+        asked_in = engine._embed_queries
+        engine._questions._embed = lambda texts: (done.append("asked"), asked_in(texts))[1]
+        gate.set()
+        np.testing.assert_allclose((await asked)[0], question, atol=2e-5)
+        # The interrupted work is what it would have been.
+        np.testing.assert_allclose(await kept, text, atol=2e-5)
+        assert done == ["asked", "kept"]
 
 
 def test_texts_of_one_length_go_together_and_none_is_lost() -> None:
@@ -161,13 +167,16 @@ def test_numbers_that_are_none_are_an_error() -> None:
             unit(np.full((1, 3), broken, np.float32))
 
 
-async def test_what_cannot_be_loaded_says_so(folder: Path, tmp_path: Path) -> None:
+async def test_what_cannot_be_loaded_says_so(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     with pytest.raises(ModelError, match=r"config\.json"):
         Qwen3Embedding(tmp_path, model="x")
     with pytest.raises(ConfigError, match=r"embedding\.dimensions: x gives 64, not 128"):
         Qwen3Embedding(folder, model="x", dimensions=128)
     with pytest.raises(ConfigError, match="int8 is for the processor"):
         await Qwen3Embedding(folder, model="x", device="cuda", dtype="int8").start()
+    with pytest.raises(ConfigError, match=r"There is no mps here.*auto or cpu"):
+        await Qwen3Embedding(folder, model="x", device="mps").start()
     (tmp_path / "config.json").write_text('{"model_type": "bert", "hidden_size": 32}')
     with pytest.raises(ModelError, match="Fetch the model again"):
         await Qwen3Embedding(tmp_path, model="x").start()
