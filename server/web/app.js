@@ -2,26 +2,25 @@
 // element does what; how things are done, the other modules know.
 
 import { Conversation } from "./conversation.js";
+import { Doing } from "./doing.js";
 import { Face } from "./face.js";
 import { holdToTalk } from "./hold.js";
 import { fileLevels } from "./levels.js";
+import { TOKEN_CODES } from "./link.js";
 import { Log } from "./log.js";
 import { Microphone } from "./microphone.js";
 import { Mouth } from "./mouth.js";
-import { $, Problem, clearProblem, say, sayNothing, showLanguage, showProblem } from "./page.js";
+import { $, Problem, clearProblem, leaveButtons, say, sayNothing, showLanguage, showPressed, showProblem } from "./page.js";
 import { VOICE_RATE_HZ } from "./protocol.js";
 import { toWav } from "./recording.js";
-import { askToken, call, getToken, me, newConversation, showServer, takeTokenFromAddress, watchServer } from "./server.js";
+import { askToken, call, callAfterTurn, getToken, me, newConversation, showServer, takeTokenFromAddress, watchServer } from "./server.js";
 import { Speaker } from "./speaker.js";
 import { getLanguage, text } from "./text.js";
 
 const SHORT_PRESS_MS = 400;
 const LARGEST_FILE_BYTES = 100e6;
-const BUSY_TRIES = 20;
-const BUSY_WAIT_MS = 100;
 
 const unlock = () => speaker.unlock(VOICE_RATE_HZ);
-const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // --- face and states ---------------------------------------------------------------------------------------------
 
@@ -39,24 +38,19 @@ let heldTurn = false; // the button was let go: a turn should come of it
 let busy = false; // with words that were typed or sent as a file
 let spoken = null; // levels of the sound that is played as a whole
 
-// What the robot does now, for the eye and for a screen reader.
+// What the robot does now, and which buttons can be pressed.
 function showState() {
   const { state, link, mode } = conversation;
+  const { muted } = conversation.microphone;
   const isPlaying = speaker.playing !== null && !speaker.isDry;
-  const doing = busy || (heldTurn && !conversation.isInTurn) ? "thinking" : isPlaying ? "speaking" : { error: "thinking" }[state] ?? state;
+  const now = busy || (heldTurn && !conversation.isInTurn) ? "thinking" : isPlaying ? "speaking" : { error: "thinking", idle: "" }[state] ?? state;
   // The microphone opens a moment before the server knows of it.
-  const shown = doing === "idle" || (doing === "listening" && !mode) ? "" : doing;
-  face.setDoing(shown || !["waiting", "replaced", "refused", "broken"].includes(link.state) ? shown : "lost");
-  if (shown) {
-    if ($("state").dataset.t !== `state.${shown}`) say($("state"), `state.${shown}`);
-  } else if ($("state").dataset.t) {
-    sayNothing($("state"));
-  }
+  doing.show(now !== "listening" ? now : !mode ? "" : muted ? "muted" : now, ["waiting", "replaced", "refused", "broken"].includes(link.state));
   $("stop").setAttribute("aria-disabled", !(isPlaying || conversation.isInTurn));
   for (const id of ["send", "choose"]) $(id).setAttribute("aria-disabled", busy); // not `disabled`: that would take the focus away
   $("record").setAttribute("aria-disabled", busy || mode === "realtime");
   $("open").setAttribute("aria-disabled", busy || conversation.holding);
-  $("mute-microphone").hidden = !(mode === "realtime" || conversation.microphone.muted);
+  $("mute-microphone").hidden = !(mode === "realtime" || muted);
 }
 
 const mouth = new Mouth((level) => face.setMouth(face.calm.matches ? 0 : level), () => {
@@ -81,7 +75,7 @@ const live = {
     if (state !== "open") heldTurn = false;
     if (state === "open") {
       showServer("ready");
-      clearProblem("link_lost", "unreachable", "starting", "overloaded", "replaced", "refused");
+      clearProblem("link_lost", "unreachable", "starting", "overloaded", "replaced", "refused", ...TOKEN_CODES);
     } else if (state === "waiting") {
       showServer("lost", { seconds: about.seconds });
       if (about.code === "starting") watchServer().then(() => conversation.link.state === "waiting" && conversation.link.connect());
@@ -112,7 +106,7 @@ const live = {
     if (value === "thinking") answer = null;
     if (heldTurn && value === "idle") {
       heldTurn = false;
-      if (!mine && !answer) showProblem(new Problem("no_speech"));
+      if (!mine && !answer) showProblem(nothingHeard());
     }
     showState();
   },
@@ -140,7 +134,7 @@ const live = {
   turn(turn) {
     heldTurn = false;
     if (turn.outcome === "no_speech") {
-      if (conversation.mode !== "realtime") showProblem(new Problem("no_speech"));
+      if (conversation.mode !== "realtime") showProblem(nothingHeard());
       return;
     }
     complete(answer ?? startAnswer(), turn);
@@ -165,6 +159,14 @@ const live = {
 };
 
 const startAnswer = () => ({ turnId: null, bubble: null, done: false });
+const nothingHeard = () => new Problem(conversation.microphone.muted ? "mic_muted" : "no_speech");
+// Why nobody can be heard now, if so.
+function noMicrophone() {
+  const { link } = conversation;
+  if (!Microphone.available) return new Problem("mic_insecure");
+  if (link.isOpen) return null;
+  return link.state === "replaced" ? new Problem("replaced") : link.state === "refused" ? new Problem("refused") : new Problem("link_lost");
+}
 
 function complete(which, turn) {
   if (which.done) return;
@@ -191,8 +193,8 @@ async function press() {
   if (conversation.holding) return release(true);
   if (busy || conversation.mode) return;
   unlock();
-  if (!Microphone.available) return showProblem(new Problem("mic_insecure"));
-  if (!conversation.link.isOpen) return showProblem(new Problem("link_lost"));
+  const trouble = noMicrophone() ?? (conversation.microphone.muted ? new Problem("mic_muted") : null);
+  if (trouble) return showProblem(trouble);
   pressedAt = performance.now();
   $("record").setAttribute("aria-pressed", "true");
   say($("record").firstElementChild, "record.stop");
@@ -227,10 +229,12 @@ $("open").addEventListener("click", async () => {
   if ($("open").getAttribute("aria-disabled") === "true") return;
   unlock();
   const open = conversation.mode !== "realtime";
-  if (open && !Microphone.available) return showProblem(new Problem("mic_insecure"));
+  const trouble = open ? noMicrophone() : null;
+  if (trouble) return showProblem(trouble);
   try {
     await conversation.setOpen(open);
     clearProblem();
+    if (open && conversation.microphone.muted) showProblem(new Problem("mic_muted"));
   } catch (problem) {
     showProblem(problem);
   }
@@ -240,8 +244,8 @@ $("mute-microphone").addEventListener("click", () => setMicrophoneMuted(!convers
 
 function setMicrophoneMuted(muted) {
   conversation.microphone.muted = muted;
-  $("mute-microphone").setAttribute("aria-pressed", muted);
-  if (!muted) clearProblem("mic_silent");
+  showPressed($("mute-microphone"), muted, "mute.microphone");
+  if (!muted) clearProblem("mic_silent", "mic_muted");
   showState();
 }
 
@@ -257,7 +261,7 @@ async function converse(makeBody, words) {
   showState();
   let turn = null;
   try {
-    turn = await (await post(await makeBody())).json();
+    turn = await (await callAfterTurn("v1/turns", await makeBody(), conversation.isInTurn)).json();
     if (turn.transcript) bubble.heard(turn.transcript, turn.language);
     if (turn.outcome === "no_speech") throw new Problem("no_speech");
     act(turn);
@@ -274,19 +278,6 @@ async function converse(makeBody, words) {
     showState();
   }
   if (turn?.audio) await play(turn.audio.url);
-}
-
-// A turn that was interrupted just now may need a moment to end.
-async function post(body) {
-  const wasInTurn = conversation.isInTurn;
-  for (let tries = 1; ; tries++) {
-    try {
-      return await call("v1/turns", body);
-    } catch (problem) {
-      if (!wasInTurn || problem.code !== "device_busy" || tries >= BUSY_TRIES) throw problem;
-      await wait(BUSY_WAIT_MS);
-    }
-  }
 }
 
 async function play(url) {
@@ -342,6 +333,7 @@ function changeLanguage(id) {
 }
 
 const face = new Face($("face"));
+const doing = new Doing(face);
 const speaker = new Speaker({
   onTick() {
     conversation.tick();
@@ -367,7 +359,7 @@ $("face").addEventListener("click", () => interrupt("touch"));
 $("volume").addEventListener("input", setVolume);
 $("mute").addEventListener("click", () => {
   speaker.setMuted(!speaker.muted);
-  $("mute").setAttribute("aria-pressed", speaker.muted);
+  showPressed($("mute"), speaker.muted, "mute");
 });
 $("again").addEventListener("click", () => { unlock(); conversation.link.connect(); });
 $("new").addEventListener("click", () => {
@@ -378,8 +370,9 @@ $("new").addEventListener("click", () => {
   answer = mine = null;
   showEmotion("neutral");
   if (conversation.link.isOpen) conversation.link.connect(); // hello names the conversation
-  $("line").focus();
+  $("record").focus(); // where space talks; in the field it would be a letter
 });
+leaveButtons();
 // The robot may speak first: whatever is done on the page lets it be heard from then on.
 for (const kind of ["click", "keydown"]) {
   document.addEventListener(kind, () => {

@@ -130,8 +130,9 @@ export class Conversation {
   // --- the server ---
 
   #linkIs(state, about) {
-    if (state !== "open" && this.mode === "manual") {
-      // What is being said is lost with the connection.
+    const isOver = ["replaced", "refused", "broken"].includes(state);
+    if (this.mode && state !== "open" && (this.mode === "manual" || isOver)) {
+      // What is being said is lost with the connection; where none comes by itself, nobody listens.
       this.#let(null);
       this.on.released();
     }

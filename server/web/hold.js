@@ -2,7 +2,7 @@
 // a field, a screen reader's click. Knows nothing of what is begun and ended by it.
 
 const isPressKey = (event) => event.key === " " || event.key === "Enter";
-const isControl = (node) => node.closest("input, textarea, select, button, summary, a, dialog, [contenteditable]");
+const isControl = (node) => node.closest("input:not([type=range]), textarea, select, button, summary, a, dialog, [contenteditable]");
 const isBareSpace = (event) => event.key === " " && !event.ctrlKey && !event.altKey && !event.metaKey && !isControl(event.target);
 
 // `press()` begins, or ends what has begun. `release(end)`: let go; only a long press ends with it, unless `end`.

@@ -9,7 +9,7 @@ const PONG_MS = 10000;
 const HELLO_MS = 15000;
 // The page sends what its microphone gives: too much at once is what was held up on the way.
 const PASSING_CODES = ["audio_too_fast"];
-const TOKEN_CODES = ["token_missing", "token_invalid", "device_forbidden", "device_revoked"];
+export const TOKEN_CODES = ["token_missing", "token_invalid", "device_forbidden", "device_revoked"];
 
 export class Link {
   // `makeHello()`: the first message of a connection. `on`: `message(m)`, `sound(Float32Array)`, and `state(name, about)`:

@@ -52,20 +52,23 @@ export class Log {
         scroll();
       },
       complete: (turn) => {
-        if (turn.reply && said.textContent !== turn.reply) said.textContent = turn.reply;
-        said.lang = turn.language ?? "";
-        this.#details(node, turn);
+        const isUnheard = turn.outcome === "interrupted" && !turn.reply;
+        if (isUnheard) say(said, "unheard");
+        else if (turn.reply && said.textContent !== turn.reply) said.textContent = turn.reply;
+        node.classList.toggle("unheard", isUnheard);
+        if (!isUnheard) said.lang = turn.language ?? "";
+        this.#details(node, turn, isUnheard);
         scroll();
       },
     };
   }
 
-  #details(node, turn) {
+  #details(node, turn, isUnheard) {
     const tags = add(node, "p", "tags");
-    say(add(tags, "span", "tag"), `emotion.${turn.emotion}`);
-    if (turn.action && turn.action !== "none") say(add(tags, "span", "tag"), `action.${turn.action}`);
+    if (!isUnheard) say(add(tags, "span", "tag"), `emotion.${turn.emotion}`);
+    if (!isUnheard && turn.action && turn.action !== "none") say(add(tags, "span", "tag"), `action.${turn.action}`);
     if (turn.outcome === "interrupted") say(add(tags, "span", "tag"), "interrupted");
-    if (turn.audio) {
+    if (turn.audio && !isUnheard) {
       const replay = say(add(tags, "button", "replay"), "replay");
       replay.type = "button";
       replay.addEventListener("click", () => this.replay(turn));
@@ -104,12 +107,13 @@ export class Log {
 }
 
 // Stages overlap on the server, so the bar shows what one waited for: it is cut at the moments the server names.
-function showLatency(node, { vad = 0, asr = 0, first_clause, first_audio, total }) {
+// What is said live is heard while its end is waited for: only what was left to hear after that was waited for, too.
+function showLatency(node, { silence = 0, vad = 0, asr = 0, first_clause, first_audio, total }) {
   if (!total) return;
-  const heard = vad + asr;
+  const heard = Math.max(silence, vad + asr);
   const clause = first_clause ?? first_audio ?? total;
   const sound = first_audio ?? clause;
-  const parts = { hear: heard, think: clause - heard, voice: sound - clause, rest: total - sound };
+  const parts = { wait: silence, hear: heard - silence, think: clause - heard, voice: sound - clause, rest: total - sound };
   const bar = add(node, "div", "bar");
   bar.setAttribute("aria-hidden", "true");
   const caption = add(node, "p", "latency");

@@ -29,6 +29,20 @@ export function sayNothing(node) {
   node.removeAttribute("data-t");
 }
 
+// A button that stays pressed says so in words, too.
+export function showPressed(button, isPressed, key) {
+  button.setAttribute("aria-pressed", isPressed);
+  say(button, isPressed ? `${key}.pressed` : key);
+}
+
+// Who clicked does not stay on the button: space would press it again, where it is to talk. Keys keep their place.
+export function leaveButtons() {
+  document.addEventListener("click", ({ detail, target }) => {
+    const button = target.closest?.("button, summary");
+    if (detail > 0 && button && !button.closest("dialog")) button.blur();
+  });
+}
+
 export function add(parent, tag, className, words = "") {
   const node = parent.appendChild(document.createElement(tag));
   node.className = className;

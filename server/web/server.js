@@ -3,6 +3,9 @@
 import { $, Problem, say, showProblem } from "./page.js";
 import { hasText, knowsSteps, learnSteps } from "./text.js";
 
+const BUSY_TRIES = 20;
+const BUSY_WAIT_MS = 100;
+
 const randomName = () => `web-${[...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 // This browser is one device. `session`: the conversation, by our label until the server has told its own id.
@@ -64,6 +67,18 @@ export async function call(path, { body, type } = {}) {
     if (response.status === 401 && (getToken() !== token || (await askToken(code)))) continue;
     if (response.status === 503) watchServer();
     throw new Problem(code, error?.message ?? `HTTP ${response.status}`, error?.hint ?? "");
+  }
+}
+
+// As `call`, where a turn was cut just now (`wasInTurn`): it may need a moment to end.
+export async function callAfterTurn(path, body, wasInTurn) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await call(path, body);
+    } catch (problem) {
+      if (!wasInTurn || problem.code !== "device_busy" || tries >= BUSY_TRIES) throw problem;
+      await new Promise((resolve) => setTimeout(resolve, BUSY_WAIT_MS));
+    }
   }
 }
 

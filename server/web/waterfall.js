@@ -1,8 +1,8 @@
 // Where the time of one turn went, as bars on one time line. Knows the trace of docs/http-api.md, and trusts none of it;
 // how elements are made and words put into them it is told (`add`, `say` of app.js).
 
-const STAGES = ["receive", "queued", "vad", "asr", "llm", "tool", "filler", "tts"];
-const MOMENTS = ["words_stored", "first_token", "first_clause", "first_audio"];
+const STAGES = ["silence", "receive", "queued", "vad", "asr", "llm", "tool", "filler", "tts"];
+const MOMENTS = ["endpoint", "words_stored", "first_token", "first_clause", "first_audio"];
 const MOST_SPANS = 200;
 
 const isTime = (value) => Number.isFinite(value) && value >= 0 && value < 1e9;

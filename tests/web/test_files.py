@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from server.api.metrics import error_codes
+from server.next_steps import NEXT_STEPS
+
 pytestmark = pytest.mark.unit
 
 WEB = Path(__file__).parents[2] / "server" / "web"
@@ -65,10 +68,23 @@ def test_every_word_asked_for_exists() -> None:
     asked += re.findall(r'say\((?:\$\("[^"]*"\)[^,"]*|\w+|add\([^()]*\)), "([\w.]+)"', app)
     asked += [f"error.{code}" for code in re.findall(r'new Problem\("(\w+)"\)', app)]
     asked += re.findall(r'"(trace\.\w+)"', (WEB / "waterfall.js").read_text(encoding="utf-8"))
-    asked += [f"trace.{name}" for name in ("receive", "queued", "vad", "asr", "llm", "tool", "tts")]
+    asked += [f"trace.{name}" for name in ("silence", "receive", "queued", "vad", "asr", "llm", "tool", "tts")]
     asked += [f"trace.{name}" for name in ("words_stored", "first_token", "first_clause", "first_audio")]
     assert len(asked) > 20
     assert sorted(set(asked) - set(texts())) == []
+
+
+def test_every_error_that_a_page_may_meet_has_its_reason_in_japanese() -> None:
+    told = dict(re.findall(r'^  (\w+): "([^"]+)",$', (WEB / "reasons.js").read_text(encoding="utf-8"), re.MULTILINE))
+    told |= {key.removeprefix("error."): words[1] for key, words in texts().items() if key.startswith("error.")}
+    # Of turns, of the live protocol, and of every request; what follows in the table is of commands only.
+    of_commands = list(NEXT_STEPS)[list(NEXT_STEPS).index("usage") :]
+    of_files = ("backup_", "import_", "export_", "rebuild_", "memory_missing")
+    met = [code for code in NEXT_STEPS if code not in of_commands and not code.startswith(of_files)]
+    assert sorted((set(met) | error_codes()) - set(told)) == []
+    for code, reason in told.items():
+        assert re.search(r"[\u3041-\u30ff\u4e00-\u9fff]", reason), code
+        assert reason.endswith(("。", "）")), code
 
 
 def test_the_emotions_and_actions_of_the_default_persona_have_words() -> None:

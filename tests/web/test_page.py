@@ -160,7 +160,7 @@ def test_a_failed_turn_shows_the_apology_and_why(open_page: Any, server: Any, tu
     say(page, "hello")
     assert problem_text(page) == "Thinking took too long. Say it again."
     find(page, "#language").click()
-    assert problem_text(page) == "うまくいきませんでした。もう一度話しかけてください。（llm_timeout）"
+    assert problem_text(page) == "考えるのに時間がかかりすぎました。もう一度話しかけてください。（llm_timeout）"
     assert words(page, ".robot .words") == [reply]
     assert find(page, "#face").get_attribute("data-emotion") == "doubt"
 
