@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from server.api.problems import problem
+from server.commands.tls_door import TlsDoor
 from server.devices.live_endpoint import LIVE_PATH
 from server.devices.message_fields import MAX_FRAME_BYTES
 from server.errors import RequestError, StackChanError
@@ -148,12 +150,24 @@ class Shown:
 
 
 class WebServer(uvicorn.Server):
-    """Tells the connected devices that it stops before uvicorn cuts them off."""
+    """Tells the connected devices that it stops before uvicorn cuts them off; has a door of its own for TLS."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn would raise the signal again when it has stopped, and the process would end as killed by it.
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config, context, protocol = self.config, self.config.ssl, self.config.http_protocol_class
+        if context is not None:
+
+            def door(**parts: Any) -> TlsDoor:
+                connections = self.server_state.connections
+                return TlsDoor(partial(protocol, **parts), context, connections, connection_limit)
+
+            config.http_protocol_class, config.ssl = door, None  # type: ignore[assignment]
+        await super().startup(sockets)
+        config.ssl = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.hang_up()  # type: ignore[union-attr]

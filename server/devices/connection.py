@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from server.devices.wire import CloseCode, DeviceCodec, DeviceError, Frame, ToDevice
@@ -29,12 +30,17 @@ class Socket(Protocol):
     async def close(self, code: int, reason: str) -> None: ...
 
 
+async def _admitted() -> None: ...
+
+
 class Connection:
     """A connected device. Not for two event loops."""
 
     def __init__(self, socket: Socket, codec: DeviceCodec) -> None:
         self.codec = codec
         self.open = True
+        self.still_admitted: Callable[[], Awaitable[None]] = _admitted
+        """Raises `AuthError` when whoever has come in may not be here any more, `StorageError`."""
         self._socket = socket
         self._waiting: deque[ToDevice] = deque()
         self._added = asyncio.Event()

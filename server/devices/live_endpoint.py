@@ -31,6 +31,8 @@ from server.devices.wire import (
     DeviceHello,
     Frame,
     FromDevice,
+    ListenStart,
+    Ping,
 )
 from server.errors import AudioError, AuthError, OverloadError, StackChanError
 from server.log_context import error_fields
@@ -42,6 +44,8 @@ HELLO_SECONDS = 10.0
 SILENT_SECONDS = 120.0
 """A connection on which nothing comes for so long is given up; a device that is idle pings."""
 _GOODBYE_SECONDS = 2.0
+_PARTED = (1000, 1001)
+"""Close codes of a device that has hung up by itself, rather than been cut off."""
 
 
 OnIgnored = Callable[[int, int], None]
@@ -171,6 +175,10 @@ class _Intake:
                 if message is not None:
                     await self._take(device, hello, message)
                 await asyncio.sleep(0)  # a device that has sent a thousand at once must not hold up the others
+        except WebSocketDisconnect as gone:
+            if gone.code in _PARTED:
+                device.is_there()
+            raise
         finally:
             self._tell_ignored(hello.device_id, live)
             await live.devices.disconnect(device, self._connection)
@@ -195,9 +203,16 @@ class _Intake:
         return message
 
     async def _admitted(self, hello: DeviceHello, live: LiveService) -> DeviceHello:
-        header = self._websocket.headers.get("authorization")
-        caller = await live.authorizer.caller(header or (f"Bearer {hello.token}" if hello.token else None))
-        return replace(hello, device_id=device_of(caller, hello.device_id), token=None)
+        header = self._websocket.headers.get("authorization") or (f"Bearer {hello.token}" if hello.token else None)
+
+        async def admitted() -> str:
+            return device_of(await live.authorizer.caller(header), hello.device_id)
+
+        async def still_admitted() -> None:
+            await admitted()
+
+        self._connection.still_admitted = still_admitted
+        return replace(hello, device_id=await admitted(), token=None)
 
     async def _next(self, seconds: float, *, strict: bool = False) -> FromDevice | None:
         """The next message; None: one that is passed over. `strict`: one that is not understood ends the connection."""
@@ -238,7 +253,13 @@ class _Intake:
         if isinstance(message, AudioFrame):
             _heed(self._limits.audio(time.monotonic(), audio_ms(hello.audio, message.data)))
         try:
+            if isinstance(message, ListenStart | Ping):
+                await self._connection.still_admitted()
             await device.take(message)
+        except AuthError:
+            # Nothing that has begun is answered to whoever may not be here any more.
+            await device.end("not_admitted")
+            raise
         except AudioError as error:
             # A frame that is no sound costs itself; a broken microphone must not end the conversation.
             if not self._told_bad_sound:
@@ -271,4 +292,7 @@ def _same_origin(websocket: WebSocket, origins: Collection[str]) -> bool:
     origin = websocket.headers.get("origin")
     if origin is None or origin in origins:
         return True
-    return urlsplit(origin).netloc == websocket.headers.get("host", "")
+    try:
+        return urlsplit(origin).netloc == websocket.headers.get("host", "")
+    except ValueError:  # such as half an IPv6 address
+        return False

@@ -92,6 +92,8 @@ class LiveDevice:
         self._speaking: asyncio.Task[None] | None = None
         self.missed: TurnAnswer | None = None
         """The end of a turn that came while the device was away."""
+        self._untold: TurnAnswer | None = None
+        """One that was sent, and may not have come: nothing came of the device since."""
         self._shown: list[Transcript | Face | Action] = []
         self._voice = LiveVoice(audio, voice, monotonic, levels=hello.capabilities.levels)
         device = TurnRequest(hello.device_id, session_label=hello.session_label, speaker_id=hello.speaker_id)
@@ -126,7 +128,7 @@ class LiveDevice:
         connection.post(State(self.conversation.state))
         for message in (*self._shown, *filter(None, (self.missed,))):
             connection.post(message)
-        self.missed = None
+        self._untold, self.missed = self.missed, None
         self._voice.away(False)
         self._speaking = asyncio.create_task(self._voice.run(connection.send), name=f"voice-{self.device_id}")
 
@@ -135,6 +137,7 @@ class LiveDevice:
         if self._connection is not connection:
             return
         self._connection = None
+        self.missed, self._untold = self._untold, None
         speaking, self._speaking = self._speaking, None
         if speaking is not None:
             speaking.cancel()
@@ -168,9 +171,15 @@ class LiveDevice:
         """Nothing came for so long: that was silence. Raises `VadError`."""
         await self.conversation.hear(self._intake.gap(seconds * 1000))
 
+    def is_there(self) -> None:
+        """Something has come of the device: what was sent to it before has arrived."""
+        self._untold = None
+        self._voice.is_there()
+
     async def take(self, message: FromDevice) -> None:
         """A message of the device. Raises `AudioError` for sound that is none, `VadError`, `StorageError`."""
         conversation = self.conversation
+        self.is_there()
         if isinstance(message, AudioFrame):
             await conversation.hear(self._intake.push(message.data))
         elif isinstance(message, ListenStart):
@@ -225,12 +234,17 @@ class LiveDevice:
         answer = TurnAnswer(self._answer_of(result))
         self._shown = []
         if self.is_connected:
+            self._untold = answer
             self._post(answer)
         else:
             self.missed = answer
 
     async def complain(self, error: StackChanError) -> None:
         self._post(DeviceError.of(error))
+
+    async def admit(self) -> None:
+        if self._connection is not None:
+            await self._connection.still_admitted()
 
     def playback(self) -> TurnVoice:
         return self._voice.begin()
@@ -333,7 +347,7 @@ class LiveDevices:
         await device.detach(connection)
         if device.is_connected or self._devices.get(device.device_id) is not device:
             return
-        if device.conversation.in_turn and not self._closed:
+        if (device.conversation.in_turn or device.missed is not None) and not self._closed:
             self._stop_awaiting(device.device_id)
             task = asyncio.create_task(self._forget_later(device), name=f"away-{device.device_id}")
             self._awaited[device.device_id] = task

@@ -30,6 +30,8 @@ _GRACE_SECONDS = 0.3
 _BURST_MS = 40
 """So much sound goes to a device at a time, where its frames are shorter: each time costs the same."""
 _LAST_WORD_SECONDS = 0.15
+_AWAY_SECONDS = 2.0
+"""A device that tells what it plays and from which nothing comes for so long, though it owes a word, is away."""
 _PIECE_SECONDS = 0.12
 """So much sound is converted and encoded in one go: one device's sentence must not hold up the others."""
 
@@ -82,6 +84,8 @@ class TurnVoice:
         self._away_since = away_since
         self._acknowledged: tuple[float, float] | None = None
         """How much the device says it has played, in milliseconds, and when it said so."""
+        self._owes_since: float | None = None
+        """Since when it has had something to tell that it has not told; None: it has told all."""
         self._frozen_ms: float | None = None
         self._silent_at = 0.0
         """When the device has played what it got, by the clock."""
@@ -125,6 +129,9 @@ class TurnVoice:
     def acknowledge(self, ms: float) -> None:
         """The device says that it has played so much since it was told that it speaks."""
         ms = min(float(ms) + self._start_ms, float(self._pacer.sent_ms))
+        self.is_there()
+        if ms >= self._pacer.sent_ms:
+            self._owes_since = None
         if self._frozen_ms is not None:
             # Its last word: it knows better when it fell silent.
             self._frozen_ms = min(ms, self._frozen_ms)
@@ -133,9 +140,24 @@ class TurnVoice:
             self._acknowledged = ms, self._monotonic()
             self._wake()
 
+    def is_there(self) -> None:
+        """Something has come of the device."""
+        was_lost, owes = self._is_lost, self._owes_since is not None
+        self._owes_since = self._monotonic() if owes else None
+        if was_lost:
+            self._wake()
+
+    @property
+    def _is_lost(self) -> bool:
+        """Its network takes what is sent, and nothing comes of it any more: what goes out now may reach nobody."""
+        if self._acknowledged is None or self._owes_since is None:
+            return False
+        return self._monotonic() - self._owes_since > _AWAY_SECONDS
+
     def away(self, since: float | None) -> None:
         """The device has gone, at that time, or come back: then it has to be told again that it is spoken to."""
         self._away_since = since
+        self._owes_since = None
         self._open = False
         self._wake()
 
@@ -149,7 +171,7 @@ class TurnVoice:
         played = float(self._pacer.played_ms(now))
         if self._acknowledged is not None:
             ms, at = self._acknowledged
-            played = min(played, ms + (now - at) * 1000)
+            played = min(played, ms + min(now - at, _AWAY_SECONDS) * 1000)
         return played
 
     async def final_ms(self) -> float:
@@ -207,6 +229,8 @@ class TurnVoice:
                 return self._closing()
         if not self._open:
             return SpeechStart(self.turn_id), 0.0
+        if self._is_lost:
+            return None, None
         message = self._ready[0]
         if isinstance(message, Levels):
             return replace(message, start_ms=max(0, message.start_ms - self._start_ms)), 0.0
@@ -225,6 +249,8 @@ class TurnVoice:
             if isinstance(message, SpeechFrame):
                 now = self._monotonic()
                 self._pacer.sent(now)
+                if self._owes_since is None:
+                    self._owes_since = now
                 self._silent_at = now + self._pacer.unplayed_seconds(now)
 
     def _closing(self) -> tuple[ToDevice | None, float | None]:
@@ -321,6 +347,11 @@ class LiveVoice:
         """The device has played so much of that turn; of another one it is of no interest any more."""
         if (turn := self._of(turn_id)) is not None:
             turn.acknowledge(ms)
+
+    def is_there(self) -> None:
+        """Something has come of the device."""
+        if self._turn is not None:
+            self._turn.is_there()
 
     def away(self, is_away: bool) -> None:
         """The device has gone, or come back."""

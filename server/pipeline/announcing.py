@@ -7,6 +7,7 @@ it. Knows the TTS Protocol; not what is announced, and not the conversation but 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
@@ -17,6 +18,8 @@ from server.pipeline.bounded import engine_work
 from server.pipeline.live import Playback
 from server.pipeline.speakable import speakable
 from server.pipeline.speaking import synthesized
+
+_LOOK_AGAIN_SECONDS = 1.0
 
 Outcome = Literal["played", "attended", "gone"]
 """Heard to its end; cut off by somebody who touched the robot or spoke; the device has gone."""
@@ -104,6 +107,7 @@ class Announcing:
     def leave(self) -> None:
         """The device has gone."""
         self._left += 1
+        self._attended.set()
         self._end("gone")
 
     async def over(self) -> None:
@@ -123,16 +127,14 @@ class Announcing:
     # --- whoever has something to say ---
 
     async def attended(self, seconds: float) -> bool:
-        """Whether somebody turns to the robot within `seconds`."""
-        before = self._attention
-        self._attended.clear()
-        try:
+        """Whether somebody turns to the robot within `seconds`; False at once when the device goes."""
+        before, left = self._attention, self._left
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._attention == before:
+                while self._attention == before and self._left == left:
+                    self._attended.clear()
                     await self._attended.wait()
-        except TimeoutError:
-            return False
-        return True
+        return self._attention != before
 
     async def announce(self, text: str, language: str) -> Outcome:
         """Say it as soon as nobody speaks, and return when it was heard. Raises `TtsError`, `StorageError`."""
@@ -142,7 +144,9 @@ class Announcing:
             turn_id = await self._announcer.next_turn_id()
             while self._left == left and not self._room.is_quiet:
                 self._stirred.clear()
-                await self._stirred.wait()
+                # Nothing tells that nothing comes any more, nor that an uploaded turn has ended.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stirred.wait(), _LOOK_AGAIN_SECONDS)
             if self._left != left:
                 return "gone"
             self._speaking, self._cut = True, None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from server.errors import BusyError, StackChanError
+from server.errors import AuthError, BusyError, StackChanError
 from server.events import Samples, StateChanged, TurnEvent, TurnState
 from server.log_context import error_fields
 from server.pipeline.ahead import Ahead
@@ -31,6 +31,8 @@ from server.pipeline.state import StateMachine
 _log = logging.getLogger(__name__)
 
 _LAST_STEPS_SECONDS = 5.0
+_NOTHING_COMES_SECONDS = 3.0
+"""A microphone from which nothing has come for so long is one at which nobody speaks, whatever was said last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class ConversationOut(Protocol):
         """A turn has ended."""
 
     async def complain(self, error: StackChanError) -> None: ...
+
+    async def admit(self) -> None:
+        """Raises `AuthError` when the device may not speak any more, `StorageError` when that cannot be told."""
 
     def playback(self) -> Playback:
         """For the turn that begins now."""
@@ -100,6 +105,8 @@ class Conversation:
         self._at_rest.set()
         self._following: asyncio.Task[None] | None = None
         self._deaf_until = 0.0
+        self._heard_at = 0.0  # when something came of the microphone, or of the finger that opens it
+        self._is_deaf = False  # hearing has failed, and the device was told
         self._is_over = False
         self.announcing = Announcing(self, out, announcer)
         listener.on_words = out.show_words
@@ -121,12 +128,12 @@ class Conversation:
 
     async def listen(self, mode: ListenMode) -> None:
         """The microphone is open from now on. Raises `VadError`."""
-        self._mode = mode
+        self._mode, self._heard_at = mode, self._monotonic()
         if mode == "manual":  # a press; the others may come by themselves
             self.announcing.attend()
             await self.announcing.over()
         if not self.in_turn and not self.announcing.is_audible:
-            self._listener.open()
+            await self._listener.open()
             await self._move("listening")
 
     async def stop_listening(self) -> None:
@@ -141,30 +148,27 @@ class Conversation:
 
     async def hear(self, samples: Samples) -> None:
         """Take microphone sound: float32 mono at 16 kHz, any length. Sound that is not listened to is dropped."""
+        self._heard_at = self._monotonic()
         if not self.listens:
             await self._listener.shut()
             return
         assert self._mode is not None
         try:
             if not self._listener.is_open:
-                self._listener.open()
+                await self._listener.open()
             said = await self._listener.hear(samples, self._mode, None if self.in_turn else self._expected)
         except StackChanError as error:
             await self._listener.shut()
-            await self._out.complain(error)
+            was_deaf, self._is_deaf = self._is_deaf, True
+            if not was_deaf:  # each frame of sound will fail, fifty a second
+                await self._out.complain(error)
             return
+        self._is_deaf = False
         self.announcing.stir()
         if self._is_speaking and self._listener.speech_seconds >= self._settings.interrupting_speech_seconds:
             self.interrupt("speech")
         for utterance in said:
             await self._ended(utterance)
-
-    async def say(self, text: str) -> None:
-        """Typed words are a turn, too; they end the one that runs."""
-        self.interrupt("text")
-        await self.settled(_LAST_STEPS_SECONDS)
-        await self._listener.shut()
-        await self._begin_turn(replace(self._device, text=text))
 
     def interrupt(self, reason: str) -> None:
         """Be silent now; the turn that runs ends with what was played of it."""
@@ -202,11 +206,16 @@ class Conversation:
 
     @property
     def is_quiet(self) -> bool:
-        """Nobody speaks, and no turn runs. A finger on the button is about to."""
-        resting = self._live is None and self.state in ("idle", "listening")
-        return resting and self._mode != "manual" and not self._listener.speech_seconds
+        """Nobody speaks, and no turn runs, uploaded or live. A finger on the button is about to."""
+        uploaded = self._runner.is_in_turn(self._device.device_id)
+        if uploaded or self._live is not None or self.state not in ("idle", "listening"):
+            return False
+        speaks = self._mode == "manual" or self._listener.speech_seconds
+        return not speaks or self._monotonic() - self._heard_at >= _NOTHING_COMES_SECONDS
 
     async def begin_announcement(self) -> None:
+        if self._mode != "manual":
+            await self._listener.shut()  # half a word, after which nothing has come
         await self._move("idle")
         await self._move("speaking")
 
@@ -223,7 +232,8 @@ class Conversation:
             return False
         if self._is_speaking:
             return self._listens_while_speaking
-        return self._echo_cancel or self._monotonic() >= self._deaf_until
+        # Who presses means to speak, and has made it silent.
+        return self._echo_cancel or self._mode == "manual" or self._monotonic() >= self._deaf_until
 
     @property
     def _is_speaking(self) -> bool:
@@ -241,44 +251,39 @@ class Conversation:
             if not self._live.interrupted.is_set():
                 return await _give_up(said.ahead)
             await self.settled(_LAST_STEPS_SECONDS)
-        await self._answer(said)
-
-    async def _answer(self, said: Said) -> None:
         if self._mode == "manual":
             self._mode = None  # one press, one utterance
         if not self._listens_while_speaking:
             await self._listener.shut()
         said.trace.mark("endpoint")
-        heard_early = said.ahead.heard if said.ahead is not None else None
-        request = replace(self._device, samples=said.samples, heard_early=heard_early)
-        await self._begin_turn(request, said)
+        await self._begin_turn(said, said.ahead)
 
-    async def _begin_turn(self, request: TurnRequest, said: Said | None = None) -> None:
-        """Begin a turn, or tell the device why there is no place for it."""
-        ahead = said.ahead if said is not None else None
+    async def _begin_turn(self, said: Said, ahead: Ahead | None) -> None:
+        """Begin a turn, or tell the device why there is no place for it. Raises `AuthError`: it may not speak."""
+        request = replace(self._device, samples=said.samples, heard_early=None if ahead is None else ahead.heard)
         self.announcing.attend()
         await self.announcing.over()
         await self._move("listening")
         await self._move("thinking")
-        live = self._live = LiveTurn(self._out.playback(), too_long=said is not None and said.too_long)
+        live = self._live = LiveTurn(self._out.playback(), too_long=said.too_long)
         live.held = ahead.keep() if ahead is not None else None
         self._at_rest.clear()
         try:
             if self._is_over:
                 raise stopping()
             with self._runner.admit(request.device_id) as admission:
-                admission.trace = said.trace if said is not None else None
+                await self._out.admit()
+                admission.trace = said.trace
                 started = await self._runner.start(admission, replace(request, live=live), self._pass_on)
         except BaseException as error:
             self._live = None
             self._at_rest.set()
             await _give_up(ahead, live.held)
-            if not isinstance(error, StackChanError):
+            if isinstance(error, AuthError) or not isinstance(error, StackChanError):
                 raise
             _log_unless_busy(error)
             await self._out.complain(error)
-            await self._rest()
-            return
+            return await self._rest()
         self._following = asyncio.create_task(self._follow(started), name=f"live-{started.turn.turn_id}")
         self._following.add_done_callback(lambda task: self._at_rest.set())
 

@@ -73,11 +73,13 @@ class LiveListener:
         """How much of what is being said was speech; 0.0: nobody speaks."""
         return self._ears.endpointer.speech_seconds if self._ears is not None else 0.0
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Listen from now on; what was heard before is forgotten. Raises `VadError`."""
-        if self._ears is not None:
-            self._ears.close()
+        ears, self._ears = self._ears, None
+        if ears is not None:
+            ears.close()
         self._drop_ear()
+        await self._drop_ahead()
         self._ears = Ears(self._vad, self._settings)
 
     async def shut(self) -> None:
@@ -101,7 +103,7 @@ class LiveListener:
             return []  # shut meanwhile
         if mode == "manual":
             too_long = ears.endpointer.now_seconds >= self._settings.longest_seconds
-            return [self._whole(ears, too_long=True)] if too_long else []
+            return [await self._whole(ears, too_long=True)] if too_long else []
         if self._ear is not None:
             self._ear.push(samples)
         said = [utterance for event in events if (utterance := await self._take(ears, event, expected))]
@@ -114,7 +116,7 @@ class LiveListener:
         if ears is None:
             return None
         if mode == "manual":
-            return self._whole(ears, too_long=False)
+            return await self._whole(ears, too_long=False)
         for event in ears.finish():
             if isinstance(event, UtteranceEnded):
                 return self._ended(ears, event)
@@ -126,6 +128,7 @@ class LiveListener:
         if isinstance(event, SpeechResumed):
             await self._drop_ahead()
         elif isinstance(event, SpeechStarted):
+            await self._drop_ahead()  # of whatever was said before: these are other words
             self._wasted_answers = 0
             if expected is not None:
                 self._foresight.read_ahead(expected)
@@ -174,9 +177,9 @@ class LiveListener:
         if ear is not None:
             ear.close()
 
-    def _whole(self, ears: Ears, *, too_long: bool) -> Said:
+    async def _whole(self, ears: Ears, *, too_long: bool) -> Said:
         samples = ears.cut(0.0)
-        self.open()
+        await self.open()
         return Said(samples, self._new_trace(0.0), None, too_long)
 
     async def _drop_ahead(self) -> None:

@@ -100,6 +100,10 @@ class TurnRunner:
         """Turns that wait for them."""
         return self._slots.waiting
 
+    def is_in_turn(self, device_id: str) -> bool:
+        """Whether a turn of this device is uploaded, waits or runs."""
+        return device_id in self._places
+
     def new_trace(self, received_seconds_ago: float = 0.0) -> TurnTrace:
         return TurnTrace(self._monotonic, received_seconds_ago)
 
@@ -223,7 +227,7 @@ class TurnRunner:
             del self._opening[turn_id]
             admission.stored = True
             opened.set_result(started)
-            trace.since_received("receive")
+            trace.taken_in()
             if request.live is not None:
                 request.live.models_free = partial(_only_plays, admission, claim)
             result = await self._run(started, status, request, trace, emit)

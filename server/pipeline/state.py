@@ -20,7 +20,7 @@ TRANSITIONS: Mapping[TurnState, frozenset[TurnState]] = MappingProxyType(
         "listening": frozenset({"thinking", "idle", "error"}),
         "thinking": frozenset({"speaking", "listening", "idle", "error"}),
         "speaking": frozenset({"listening", "idle", "error"}),
-        "error": frozenset({"speaking", "idle"}),
+        "error": frozenset({"speaking", "listening", "idle"}),
     }
 )
 

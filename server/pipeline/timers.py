@@ -62,6 +62,8 @@ class Timers:
         self._waiting: dict[int, Timer] = {}
         self._ringing: dict[str, asyncio.Task[None]] = {}
         """By device: it says one thing at a time."""
+        self._over: set[int] = set()
+        """Heard or cancelled, and not yet deleted."""
         self._failed_until: dict[str, float] = {}
         self._came_at: dict[str, datetime] = {}
         self._changed = asyncio.Event()
@@ -140,11 +142,15 @@ class Timers:
         self._changed.set()
 
     async def _remove(self, timer_ids: tuple[int, ...]) -> None:
-        async with self._databases.server() as db:
-            await timers.remove_timers(db, timer_ids)
+        """They are over, whatever becomes of their rows: those that could not be deleted go with the next ones."""
         for timer_id in timer_ids:
             self._waiting.pop(timer_id, None)
+        self._over.update(timer_ids)
         self._changed.set()
+        over = tuple(self._over)
+        async with self._databases.server() as db:
+            await timers.remove_timers(db, over)
+        self._over.difference_update(over)
 
     # --- ringing ---
 
@@ -193,6 +199,8 @@ class Timers:
         for ring in range(MOST_RINGS):
             if timer.timer_id not in self._waiting:
                 return True  # cancelled meanwhile
+            if self._find(timer.device_id) is not listener:
+                return False
             outcome = await listener.announce(ringing_text(timer, self._clock()), timer.language)
             if outcome == "gone":
                 return False

@@ -11,15 +11,17 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import FastAPI
+from sqlmodel import select
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from server.api.problems import problem
 from server.devices.endpoint import not_ready
 from server.devices.live_endpoint import live_router
-from server.devices.wire import AudioFrame, DeviceError, Ping, Pong
+from server.devices.wire import AudioFrame, DeviceError, Ping, Pong, Transcript, TurnAnswer
 from server.storage import tokens
+from server.storage.server_tables import TokenRow
 from tests.devices.conftest import TOKEN, eventually
-from tests.devices.live_robots import HELLO, answered, ask, end_of, live_server, raw, robot, serving
+from tests.devices.live_robots import HELLO, answered, ask, end_of, live_server, raw, robot, serving, tone
 from tests.fakes.engines import FakeLlm, silence
 from tests.pipeline.turns import NOW
 
@@ -49,7 +51,7 @@ async def test_a_page_says_its_token_in_hello(tmp_path: Path) -> None:
 
 async def test_a_page_from_elsewhere_is_not_even_connected(tmp_path: Path) -> None:
     async with live_server(tmp_path) as live:
-        for origin in ("https://example.org", "null", live.url.replace("http", "https") + "0"):
+        for origin in ("https://example.org", "null", "http://[::1", live.url.replace("http", "https") + "0"):
             with pytest.raises(InvalidStatus) as refused:
                 async with raw(live.url, Origin=origin):
                     pass
@@ -69,6 +71,36 @@ async def test_a_devices_token_is_good_for_that_device_only(tmp_path: Path) -> N
         async with raw(live.url, token) as connection:
             await connection.send(json.dumps({**HELLO, "device_id": "shelf"}))
             assert await end_of(connection) == (1008, ["device_forbidden"])
+
+
+@pytest.mark.parametrize("with_word", ["speech", "ping"])
+async def test_a_token_that_is_taken_back_is_void_at_once_for_whoever_is_connected(
+    tmp_path: Path, with_word: str
+) -> None:
+    async with live_server(tmp_path) as live:
+        await live.client.post("/v1/turns", json={"text": "おはよう"})
+        databases = live.app.state.service.journal._databases
+        async with databases.server() as db:
+            token = await tokens.create_token(db, kind="device", device_id="desk", now=NOW)
+        async with robot(live, "desk", token=token) as desk:
+            await desk.listen("auto")
+            await desk.be_quiet(0.1)
+            async with databases.server() as db:
+                row = (await db.exec(select(TokenRow).where(TokenRow.kind == "device"))).one()
+                row.revoked_at = NOW
+                db.add(row)
+            if with_word == "ping":
+                await desk.send(Ping())
+            else:
+                with contextlib.suppress(ConnectionClosed):
+                    await desk.say(tone(0.6))
+                    await desk.be_quiet(5)
+            await eventually(lambda: desk.close_code is not None)
+            assert desk.close_code == 1008
+            assert [error.code for error in desk.messages(DeviceError)] == ["token_invalid"]
+            assert not desk.messages(Transcript)
+            assert not desk.messages(TurnAnswer)
+        assert (await live.client.get("/v1/turns/2")).status_code == 404
 
 
 def door(hello_seconds: float = 0.1, silent_seconds: float = 0.1) -> FastAPI:

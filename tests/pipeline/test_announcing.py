@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_a_finger_on_the_button_is_about_to_speak() -> None:
     assert house.log[-3:] == ["speaking", SAYS, "idle"]
 
 
-@pytest.mark.parametrize("how", ["touch", "abort", "press", "words"])
+@pytest.mark.parametrize("how", ["touch", "abort", "press"])
 def test_who_turns_to_it_silences_it(how: str) -> None:
     outcomes: list[str] = []
 
@@ -98,20 +99,16 @@ def test_who_turns_to_it_silences_it(how: str) -> None:
             house.conversation.interrupt("touch")
         elif how == "abort":
             await house.conversation.abort("button")
-        elif how == "press":
-            await house.conversation.listen("manual")
         else:
-            await house.conversation.say("ありがとう")
+            await house.conversation.listen("manual")
         await task
         await asyncio.sleep(5)
 
     house = converse(script)
     assert outcomes == ["attended"]
     assert house.hushed[0] == pytest.approx(0.3, abs=0.01)
-    after = {"touch": "idle", "abort": "idle", "press": "listening", "words": "idle"}
+    after = {"touch": "idle", "abort": "idle", "press": "listening"}
     assert house.log[-1] == after[how]
-    if how == "words":
-        assert [result.transcript for result in house.results] == ["ありがとう"]
 
 
 def test_an_echo_cancelling_robot_is_silenced_by_voice_and_answers_it() -> None:
@@ -161,6 +158,46 @@ def test_a_device_that_goes_hears_no_more_and_the_next_one_waits_for_nothing() -
     assert "says 二つ目" not in house.log
 
 
+@pytest.mark.parametrize("mode", ["auto", "manual"])
+def test_a_microphone_that_stops_in_mid_word_holds_nothing_up(mode: Any) -> None:
+    outcomes: list[str] = []
+
+    async def script(house: House) -> None:
+        await house.conversation.listen(mode)
+        await house.speak(0.5)
+        task = await say(house, outcomes)
+        await asyncio.sleep(2.5)  # the network may be slow
+        assert SAYS not in house.log
+        await asyncio.sleep(2.0)
+        assert SAYS in house.log
+        await task
+        await house.quiet(1.0)
+        await house.speak(1.0)
+        await house.conversation.stop_listening()
+        await asyncio.sleep(3)
+
+    house = converse(script)
+    assert outcomes == ["played"]
+    assert [result.outcome for result in house.results] == ["ok"]
+
+
+def test_an_uploaded_turn_of_the_device_is_waited_for() -> None:
+    outcomes: list[str] = []
+
+    async def script(house: House) -> None:
+        house.runner.uploads = True
+        task = await say(house, outcomes)
+        await asyncio.sleep(10)
+        assert house.log == []
+        house.runner.uploads = False
+        await asyncio.sleep(1.1)
+        assert SAYS in house.log
+        await task
+
+    converse(script)
+    assert outcomes == ["played"]
+
+
 def test_two_are_said_one_after_another() -> None:
     outcomes: list[str] = []
 
@@ -191,5 +228,16 @@ def test_attention_is_waited_for(after: float, attended: bool) -> None:
         await asyncio.sleep(after)
         house.conversation.interrupt("touch")
         assert await waiting is attended
+
+    converse(script)
+
+
+def test_of_a_device_that_goes_nobody_awaits_attention() -> None:
+    async def script(house: House) -> None:
+        waiting = asyncio.create_task(house.conversation.announcing.attended(10.0))
+        await asyncio.sleep(1.0)
+        await house.conversation.close()
+        assert await waiting is False
+        assert house.now() == pytest.approx(1.0, abs=0.01)
 
     converse(script)

@@ -26,7 +26,9 @@ def test_it_ends_at_once_and_nothing_is_answered_any_more(moment: str) -> None:
         await house.conversation.end("replaced")
         took.append(house.now() - began)
         assert not house.conversation.in_turn
-        await house.conversation.say("まだいる？")
+        await house.conversation.listen("manual")
+        await house.speak(1.0)
+        await house.conversation.stop_listening()
         await asyncio.sleep(5)
 
     llm = FakeLlm(scripts=[LONG if moment == "speaking" else [30.0, *answer()]])

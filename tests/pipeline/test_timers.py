@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from server.errors import RequestError, TtsError
+from server.errors import RequestError, StorageError, TtsError
 from server.pipeline import timers as module
 from server.pipeline.timer_speech import due_text, length_text, ringing_text
 from server.pipeline.timers import MOST_TIMERS, Timers
@@ -203,6 +203,58 @@ async def test_a_device_that_goes_while_it_rings_hears_it_when_it_is_back(house:
     house.timers.device_came("desk")
     await house.until(lambda: not house.timers.of("desk"))
     assert back.heard == [("タイマーの時間だよ。1分たったよ。", "ja")]
+
+
+async def test_a_device_that_goes_between_two_rings_has_not_heard_it_and_the_next_connection_rings_at_once(
+    house: House,
+) -> None:
+    class Leaving(Desk):
+        async def attended(self, seconds: float) -> bool:
+            back = Desk("attended", "attended")
+            house.devices["desk"] = back
+            house.timers.device_came("desk")
+            return False
+
+    left = house.devices["desk"] = Leaving()
+    await house.timers.set("desk", 60, "お茶", "ja")
+    await house.timers.set("desk", 60, "卵", "ja")
+    house.pass_by(60)
+    await house.until(lambda: not house.timers.of("desk"))
+    assert [text[:1] for text, _ in left.heard] == ["お"]
+    assert [text[:1] for text, _ in house.devices["desk"].heard] == ["お", "卵"]
+
+
+async def test_what_was_heard_or_cancelled_is_over_though_nothing_can_be_deleted(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = True
+
+    async def remove(db: Any, timer_ids: tuple[int, ...]) -> None:
+        if full:
+            raise StorageError("The disk is full.", code="storage_full")
+        await removes(db, timer_ids)
+
+    removes = module.timers.remove_timers
+    monkeypatch.setattr(module.timers, "remove_timers", remove)
+    monkeypatch.setattr(module, "_AFTER_FAILURE_SECONDS", 0.0)
+    desk = house.devices["desk"] = Desk()
+    await house.timers.set("desk", 60, "", "en")
+    cancelled = await house.timers.set("desk", 60, "", "ja")
+    with pytest.raises(StorageError):
+        await house.timers.cancel("desk", (cancelled.timer_id,))
+    house.pass_by(60)
+    await house.until(lambda: not house.timers.of("desk"))
+    await asyncio.sleep(0.05)
+    assert desk.heard == [("Your 1 minute are over.", "en")] * module.MOST_RINGS
+    full = False
+    await house.timers.set("desk", 60, "", "en")
+    house.pass_by(60)
+    await house.until(lambda: not house.timers.of("desk"))
+    again = house.anew()
+    await house.until(lambda: not house.timers._over)
+    await again.start()
+    assert not again._waiting
+    await again.close()
 
 
 async def test_a_voice_that_fails_is_asked_again_later_or_when_the_device_comes(house: House) -> None:
