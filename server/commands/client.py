@@ -32,6 +32,8 @@ LISTEN_WAIT_SECONDS = 5.0
 TURN_TIMEOUT_SECONDS = 300.0
 """Longest silence of the server during a turn: longer than all its own timeouts together."""
 _MAX_WORDS_CHARACTERS = 1000
+_BROKEN_HINT = "The server may have stopped, or refused a recording that is too large. Its own output says more."
+_HTTPS_HINT = "Was it started with --tls? Then its address begins with https. / --tls で起動したなら https です。 "
 _START_HINT = "Start it with `scripts/start` (or `stackchan serve`) in another terminal, then try again."
 
 
@@ -56,8 +58,12 @@ def find_target(data_dir: Path, url: str | None = None, token: str | None = None
         if run is None:
             raise NoServerError(f"No StackChan server is running (data folder: {data_dir}).", hint=_START_HINT)
         return target_of(run, token or run.token)
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        usable = False
+    if not usable:
         raise UsageFailure(f"--url {url}: not an address.", hint="Write it like http://192.168.1.20:8000")
     url = url.rstrip("/")
     if run is not None and token is None and url == run.url.rstrip("/"):
@@ -248,10 +254,11 @@ class ServerClient:
                 hint="Run `stackchan doctor`: it says whether this machine is fast enough.",
             ) from error
         except httpx2.RequestError as error:
+            may_want_tls = isinstance(error, httpx2.RemoteProtocolError) and self._target.url.startswith("http:")
             raise StackChanError(
-                f"The connection to {self._target.url} broke: {error}.",
+                f"The connection to {self._target.url} broke: {str(error).rstrip('.')}.",
                 code="connection_lost",
-                hint="The server may have stopped, or refused a recording that is too large. Its own output says more.",
+                hint=f"{_HTTPS_HINT if may_want_tls else ''}{_BROKEN_HINT}",
             ) from error
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +37,17 @@ class ServiceOptions:
 
 
 def unit_text(options: ServiceOptions, program: Sequence[str], data_dir: Path) -> str:
-    """The unit: `program serve …`, started again when it fails. Nothing of the environment goes in."""
+    """The unit: `program serve …`, started again when it fails. Nothing of the environment goes in.
+
+    Raises `StackChanError` for a path that no unit can hold.
+    """
     words = [*program, "serve", "--data-dir", str(data_dir)]
     words += ["--lan"] if options.lan else []
     words += ["--tls"] if options.tls else []
     words += ["--port", str(options.port)] if options.port is not None else []
+    if any(unicodedata.category(character) in ("Cc", "Cs") for word in words for character in word):
+        # After the end of a line systemd would read the rest as a setting of its own.
+        raise _failed(f"{data_dir.as_posix()!r}: a unit takes no path with a control character or a broken one.")
     return "\n".join(
         [
             "[Unit]",
@@ -83,15 +90,16 @@ def install(options: ServiceOptions, terminal: Terminal, *, yes: bool) -> ExitCo
     terminal.note(f"Then: systemctl --user enable --now {UNIT}")
     if not agreed(terminal, "Write and start it? / 書き込んで起動しますか", yes=yes):
         return ExitCode.FAILED
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    _write(path, text)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise _failed(f"{path} cannot be written: {error.strerror or error}.") from None
-    _run(systemctl, "daemon-reload")
-    _run(systemctl, "enable", UNIT)
+        _run(systemctl, "daemon-reload")
+        _run(systemctl, "enable", UNIT)
+    except StackChanError:
+        # What does not start by itself is not installed.
+        _write(path, before)
+        _call(systemctl, "daemon-reload")
+        raise
     _run(systemctl, "restart", UNIT)
     terminal.say(f"Installed and started: {UNIT}. / サービスとして起動しました。", style="bold green")
     terminal.say(f"  Its output / ログ      journalctl --user -u {UNIT} -f")
@@ -112,10 +120,7 @@ def uninstall(terminal: Terminal, *, yes: bool) -> ExitCode:
     if not agreed(terminal, "Remove it? / 削除しますか", yes=yes):
         return ExitCode.FAILED
     _run(systemctl, "disable", "--now", UNIT)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise _failed(f"{path} cannot be removed: {error.strerror or error}.") from None
+    _write(path, None)
     _run(systemctl, "daemon-reload")
     terminal.say("Removed. / 削除しました。")
     return ExitCode.OK
@@ -141,6 +146,22 @@ def unit_path() -> Path:
     """Where systemd looks for the units of this user."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(home).expanduser() / "systemd" / "user" / UNIT
+
+
+def _write(path: Path, text: str | None) -> None:
+    """The whole file or nothing of it; None: there is none."""
+    try:
+        if text is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise _failed(
+            f"{path} cannot be {'removed' if text is None else 'written'}: {error.strerror or error}."
+        ) from None
 
 
 def _program() -> list[str]:

@@ -177,7 +177,7 @@ def storage_error(error: Exception, path: Path) -> StackChanError:
             f"The disk with {path} is full.",
             code="storage_full",
             retryable=True,
-            hint="Free some space; nothing is lost.",
+            hint="Free some space; what was stored before is there. What was said now is not kept: say it again.",
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StorageError(f"{path} is in use by another program.", retryable=True, hint="Try again in a moment.")

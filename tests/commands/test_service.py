@@ -106,7 +106,26 @@ def test_what_systemd_says_is_passed_on(cli: Cli, home: Path, verb: str) -> None
     done = cli("service", "install", "--yes")
     assert done.code == 1
     assert "Failed to connect to bus: No medium found" in " ".join(done.err.split())
-    assert calls(home)[-1].split()[1] == verb
+    assert [call.split()[1] for call in calls(home) if "reload" not in call or verb == "daemon-reload"][-1] == verb
+    # What could not be enabled is not installed; what does not start has a log that says why.
+    assert unit(home).exists() is (verb == "restart")
+    assert cli("service", "status").code == 1
+
+
+def test_what_was_installed_stays_when_a_new_one_cannot_be_enabled(cli: Cli, home: Path) -> None:
+    assert cli("service", "install", "--lan", "--yes").code == 0
+    (home / "fails" / "enable").write_text("no")
+    assert cli("service", "install", "--yes").code == 1
+    assert "--lan" in unit(home).read_text()
+    assert calls(home)[-1] == "--user daemon-reload"
+
+
+@pytest.mark.parametrize("name", ["x\nExecStartPre=evil", "x\r", "x\x85", "\x1b[2J", "x\udcff"])
+def test_a_folder_that_would_be_more_than_a_folder_is_refused(cli: Cli, home: Path, name: str) -> None:
+    done = cli("service", "install", "--data-dir", str(home / name), "--yes")
+    assert done.code == 1
+    assert "control character" in " ".join(done.err.split())
+    assert (unit(home).exists(), calls(home)) == (False, [])
 
 
 def test_uninstall_takes_the_unit_and_leaves_the_data(cli: Cli, home: Path, data_dir: Path) -> None:
