@@ -31,6 +31,7 @@ _FACES = {
 }
 _UNKNOWN_FACE = ("🤖", "(o_o)")
 _STAGES = (
+    ("silence", "wait", "white"),
     ("receive", "take in", "white"),
     ("queued", "wait", "white"),
     ("vad", "find speech", "cyan"),
@@ -40,6 +41,7 @@ _STAGES = (
     ("tts", "speak", "green"),
 )
 _MOMENTS = (
+    ("endpoint", "speech is over"),
     ("words_stored", "words stored"),
     ("first_token", "first token"),
     ("filler", "filler"),
@@ -186,7 +188,7 @@ def _spans(trace: Mapping[str, Any] | None) -> dict[str, list[tuple[float, float
 def _guess_spans(latency: Mapping[str, float]) -> dict[str, list[tuple[float, float]]]:
     pieces: dict[str, list[tuple[float, float]]] = {}
     start = 0.0
-    for name in ("receive", "vad", "asr", "llm"):
+    for name in ("silence", "receive", "vad", "asr", "llm"):
         if name in latency:
             pieces[name] = [(start, start + latency[name])]
             start += latency[name]

@@ -62,9 +62,13 @@ class TurnTrace:
         finally:
             span.end_ms = self.now_ms()
 
-    def since_received(self, name: str) -> None:
-        """Add the stage that began when the turn was received and ends now."""
-        self.spans.append(Span(name, 0.0, self.now_ms()))
+    def taken_in(self) -> None:
+        """Add the stage `receive`, which ends now. Of what was said live a stage of its own comes before it: `silence`,
+        waited for until the speech was certainly over (the mark `endpoint`)."""
+        certain_ms = self.marks.get("endpoint", 0.0) if self.received_seconds_ago > 0 else 0.0
+        if certain_ms:
+            self.spans.append(Span("silence", 0.0, certain_ms))
+        self.spans.append(Span("receive", certain_ms, self.now_ms()))
 
     def latency_ms(self) -> dict[str, int]:
         """The short form that goes with the answer: durations of stages, and moments since the turn was received."""

@@ -97,3 +97,26 @@ def test_a_phone_has_room_for_it(open_page: Any, server: Any) -> None:
     page = open_page(size=(360, 640))
     opened(page)
     assert page.execute_script("return document.documentElement.scrollWidth") <= 360
+
+
+def test_what_is_said_live_shows_the_wait_for_its_end_apart(open_page: Any, server: Any, turn: Any) -> None:
+    spans = [("silence", 0, 692), ("asr", 60, 500), ("receive", 692, 720), ("llm", 700, 1600)]
+    server.trace = {
+        "spans": [{"name": name, "start_ms": start, "end_ms": end} for name, start, end in spans],
+        "marks": {"endpoint": 692},
+    }
+    # Heard while one waited: of the hearing nothing was left to wait for.
+    times = {"silence": 692, "receive": 28, "asr": 440, "first_clause": 1500, "first_audio": 1600, "total": 2000}
+    server.answers.append((200, turn(latency_ms=times)))
+    page = open_page()
+    details = opened(page)
+    rows = {row.get_attribute("class"): row.text for row in details.find_elements(By.TAG_NAME, "li")}
+    assert rows["silence"] == "is it over?\n0.69"
+    assert rows["receive"] == "taking in\n0.03"
+    assert rows["endpoint"] == "speech is over\n0.69"
+    grown = page.execute_script(
+        "return [...document.querySelectorAll('.bar span')].map((s) => [s.className, +s.style.flexGrow])"
+    )
+    assert grown == [["wait", 692], ["think", 808], ["voice", 100], ["rest", 400]]
+    page.find_element(By.ID, "language").click()
+    assert "話の終わり待ち 0.7 秒" in page.find_element(By.CSS_SELECTOR, ".latency").text
