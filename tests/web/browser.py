@@ -76,6 +76,24 @@ watch("#server", "links", { childList: true }, (node) => node.textContent);
 watch(".mouth", "mouths", { attributeFilter: ["d"] }, (node) => node.getAttribute("d"));
 """
 
+_KEEP_FACE = """
+window.faces ??= [];
+const face = document.querySelector("#face");
+faces.push([face.cloneNode(true), face.getAttribute("aria-label").split(": ").at(-1)]);
+"""
+_LAY_OUT = """
+const sheet = document.body.appendChild(document.createElement("div"));
+sheet.id = "sheet";
+const look = { position: "fixed", inset: "0 auto auto 0", width: "760px", padding: "12px", display: "grid", gap: "8px 16px",
+  gridTemplateColumns: "repeat(4, 1fr)", background: "#f3f4f1", textAlign: "center", zIndex: 9 };
+Object.assign(sheet.style, look);
+for (const [face, name] of faces) {
+  const cell = sheet.appendChild(document.createElement("figure"));
+  cell.style.margin = 0;
+  cell.append(face, name);
+}
+"""
+
 
 @contextmanager
 def chromium(profile: Path, *flags: str) -> Iterator[Any]:
@@ -184,6 +202,19 @@ def watch(page: Any) -> Callable[[], dict[str, list[str]]]:
     """Note from now on what may be shown for a moment only; call the result for it."""
     page.execute_script(_WATCH)
     return lambda: dict(page.execute_script("return seen"))
+
+
+def keep_face(page: Any) -> None:
+    """Put the face as it is now on the contact sheet."""
+    page.execute_script(_KEEP_FACE)
+
+
+def contact_sheet(page: Any) -> bytes:
+    """PNG of all the faces that were kept, side by side, with their names."""
+    page.execute_script(_LAY_OUT)
+    picture: bytes = find(page, "#sheet").screenshot_as_png
+    page.execute_script("document.querySelector('#sheet').remove()")
+    return picture
 
 
 def audio_clock(page: Any) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.browser import doing, find, key, mouse, problem_text, wait_for, words
+from tests.web.browser import doing, find, key, mouse, problem_text, say, wait_for, words
 from tests.web.test_link import connected, got, speak, unlocked
 
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
@@ -141,7 +141,9 @@ def test_a_long_wait_counts_its_seconds(open_page: Any, server: Any, calm: bool,
     live = connected(server)
     wait_for(lambda: got(live, "hello"))
     # An hour of waiting in no time.
-    page.execute_script("window.past = 0; const now = performance.now.bind(performance); performance.now = () => now() + past")
+    page.execute_script(
+        "window.past = 0; const now = performance.now.bind(performance); performance.now = () => now() + past"
+    )
     live.say(type="state", value="thinking")
     wait_for(lambda: doing(page) == "thinking")
     time.sleep(0.6)
@@ -152,3 +154,32 @@ def test_a_long_wait_counts_its_seconds(open_page: Any, server: Any, calm: bool,
     assert find(page, "#elapsed").get_attribute("aria-hidden") == "true"
     live.say(type="state", value="idle")
     wait_for(lambda: find(page, "#elapsed").text == "")
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("size", [(320, 568), (360, 640), (640, 360)])
+def test_nothing_falls_off_a_phone_with_the_longest_words_and_the_most_buttons(
+    open_page: Any, server: Any, turn: Any, language: str, size: tuple[int, int]
+) -> None:
+    page = open_page(language=language, size=size)
+    live = connected(server)
+    server.answers.append((200, turn(reply="あ" * 300 + "w" * 300)))
+    say(page, "w" * 200)
+    wait_for(lambda: words(page, ".robot"))
+    assert find(page, "header").rect["height"] < 60  # one row
+    page.execute_script("document.querySelector('#mute').click()")
+    live.say(type="command", id=1, name="mute", args={"on": True})
+    wait_for(lambda: find(page, "#mute-microphone").is_displayed())
+    page.execute_async_script("""
+        const done = arguments[0];
+        import("/page.js").then(({ Problem, showProblem }) => (showProblem(new Problem("mic_insecure")), done()));""")
+    outside = """
+        const out = [...document.querySelectorAll("button, input, #problem, #face, #log")].filter((node) => {
+          const box = node.getBoundingClientRect();
+          return box.width && !node.closest("#log *, dialog") && (box.right > innerWidth || box.bottom > innerHeight);
+        });
+        const { scrollWidth, scrollHeight } = document.documentElement;
+        return [out.map((node) => node.id), scrollWidth - innerWidth, scrollHeight - innerHeight];"""
+    assert page.execute_script(outside) == [[], 0, 0]
+    assert find(page, "#problem").rect["height"] >= 40
+    assert find(page, "#log").rect["height"] >= 40

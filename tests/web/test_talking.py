@@ -31,10 +31,12 @@ from tests.web.browser import (
     audio_clock,
     chromium,
     complaints,
+    contact_sheet,
     doing,
     escape,
     find,
     heard,
+    keep_face,
     key,
     say,
     visit,
@@ -254,8 +256,12 @@ def test_pictures_of_each_face(open_robot: OpenRobot) -> None:
         wait_for(lambda emotion=emotion: find(page, "#face").get_attribute("data-emotion") == emotion)
         picture = find(page, "#face").screenshot_as_png
         pictures.add(picture)
+        keep_face(page)
         (shots / f"{emotion}.png").write_bytes(picture)
     assert len(pictures) == len(emotions)
+    sheet = contact_sheet(page)  # docs/images/faces.png is one of these
+    assert len(sheet) < 200_000
+    (shots / "faces.png").write_bytes(sheet)
     page.save_screenshot(str(shots / "page.png"))
 
 
