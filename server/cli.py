@@ -166,7 +166,7 @@ def talk(
     A WAV, FLAC, Ogg or MP3 file is sent as it is, other words as text.
     Without an argument it listens to the microphone, or, where there is
     none, reads what is typed; /new there ends the conversation and begins
-    another. Below an answer stand its turn and its session.
+    another, /help says so and /quit ends. Below an answer stand its turn and its session.
 
     Examples:
 
@@ -196,7 +196,12 @@ def talk(
 
 @app.command()
 def simulate(
-    wav: Annotated[Path, typer.Option(metavar="FILE", help="What they say: a recording of one utterance.")],
+    wav: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What they say: a recording of one utterance. Without it Open JTalk says a sentence."
+        ),
+    ] = None,
     robots: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many talk at the same time.")] = 1,
     turns: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="How often each of them talks.")] = 3,
     opus: Annotated[bool, typer.Option("--opus", help="Send Opus instead of PCM.")] = False,
@@ -217,6 +222,7 @@ def simulate(
 
     Examples:
 
+      stackchan simulate
       stackchan simulate --wav question.wav
       stackchan simulate --robots 16 --turns 5 --wav question.wav
     """

@@ -254,7 +254,9 @@ class ServerClient:
                 hint="Run `stackchan doctor`: it says whether this machine is fast enough.",
             ) from error
         except httpx2.RequestError as error:
-            may_want_tls = isinstance(error, httpx2.RemoteProtocolError) and self._target.url.startswith("http:")
+            # So it looks to who says http to a door of https.
+            is_mute = isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError)
+            may_want_tls = is_mute and self._target.url.startswith("http:")
             raise StackChanError(
                 f"The connection to {self._target.url} broke: {str(error).rstrip('.')}.",
                 code="connection_lost",

@@ -225,6 +225,8 @@ def show_banner(
         if terminal.can_draw
         else f"  Page / ページ          {page}"
     )
+    if terminal.can_draw:
+        say("                         (this link works until the server stops / このリンクはサーバーを終えるまで有効)")
     elsewhere = (
         "" if settings.data_dir == Path(DATA_DIR).expanduser() else f" --data-dir {shlex.quote(str(settings.data_dir))}"
     )

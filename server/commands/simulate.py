@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.live import Live
 from rich.table import Table
 
 from server.audio.codec import decode_upload
+from server.audio.resample import resample
 from server.commands.client import find_target
 from server.commands.failures import ExitCode, NoServerError, UsageFailure
 from server.commands.simulated_talk import RobotFigures, TalkPlan, percentile, summary, talk_together, without_silence
@@ -23,20 +26,23 @@ from server.commands.spoken_input import recording
 from server.commands.terminal import Terminal
 from server.config import load_settings
 from server.devices.wire import AudioFormat
+from server.engines.base import SpeechRequest
+from server.engines.tts.pyopenjtalk import PyopenjtalkTts
 from server.errors import AudioError
-from server.events import ASR_SAMPLE_RATE_HZ, Samples
+from server.events import ASR_SAMPLE_RATE_HZ, AudioChunk, Samples
 
 _LONGEST_SECONDS = 25.0
 """One utterance: longer talk is answered in its middle."""
+_WORDS = "こんにちは。今日の調子はどうですか。"
 _DRAW_SECONDS = 0.25
 _MOST_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """What was typed. `url` None: the server of the data folder."""
+    """What was typed. `wav` None: they say a sentence of Open JTalk's. `url` None: the server of the data folder."""
 
-    wav: Path
+    wav: Path | None
     robots: int = 1
     turns: int = 3
     opus: bool = False
@@ -51,7 +57,7 @@ def simulate(options: SimulateOptions, terminal: Terminal) -> ExitCode:
 
     Raises `UsageFailure` for a recording that is none, `NoServerError` when nothing answers.
     """
-    sound = read_sound(options.wav)
+    sound = read_sound(options.wav) if options.wav is not None else make_sound()
     settings = load_settings(data_dir=options.data_dir)
     token = options.token
     if token is None and options.url is not None and settings.token is not None:
@@ -96,6 +102,29 @@ def read_sound(path: Path) -> Samples:
     except AudioError as error:
         raise UsageFailure(f"{path}: {error.message}", hint=error.hint) from error
     return without_silence(sound)
+
+
+def make_sound() -> Samples:
+    """`_WORDS` as Open JTalk says them, as `read_sound` gives a recording. Raises `UsageFailure` without it."""
+    if importlib.util.find_spec("pyopenjtalk") is None:
+        raise UsageFailure(
+            "There is nothing for the robots to say: no recording, and no Open JTalk here to speak.",
+            hint="Give a recording of one utterance: stackchan simulate --wav question.wav / "
+            "録音を --wav で指定してください。",
+        )
+    chunks = asyncio.run(_spoken(_WORDS))
+    rate_hz = chunks[0].sample_rate_hz
+    sound = resample(np.concatenate([chunk.samples for chunk in chunks]), rate_hz, ASR_SAMPLE_RATE_HZ)
+    return without_silence(sound.astype(np.float32) / 32_768)
+
+
+async def _spoken(words: str) -> list[AudioChunk]:
+    voice = PyopenjtalkTts()
+    await voice.start()
+    try:
+        return [chunk async for chunk in voice.synthesize(SpeechRequest(words, "ja"))]
+    finally:
+        await voice.close()
 
 
 async def _watched(plan: TalkPlan, figures: Sequence[RobotFigures], terminal: Terminal) -> None:

@@ -7,6 +7,7 @@ decided here; HTTP is `client.py`, drawing `answer_view.py`, devices `sound.py`.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 import tempfile
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
 _MAX_STDIN_CHARACTERS = 1_000_000
 """No server takes as much text; standard input may be endless."""
 _NEW = "/new"
-"""Typed instead of words."""
+_HELP = "/help"
+_QUIT = ("/quit", "/exit")
+_COMMAND = re.compile(r"/[a-z]+")
+"""Typed instead of words: a line that is nothing else. What is no command is not said either."""
+_HELP_LINES = (
+    f"{_NEW} ends this conversation and begins another, {_QUIT[0]} (or Ctrl-D) ends; everything else is said.",
+    f"{_NEW} で新しい会話、{_QUIT[0]}（か Ctrl-D）で終わり。それ以外はロボットへの言葉になります。",
+)
 _FORMAT_BY_SUFFIX = {".wav": "wav", ".pcm": "pcm", ".raw": "pcm", ".ogg": "opus", ".opus": "opus"}
 
 
@@ -117,23 +125,32 @@ class Conversation:
             reason = f" ({devices.problem})" if devices.problem else ""
             self._terminal.note(f"No microphone{reason}: type what you want to say. End with Ctrl-D.")
             self._terminal.note("マイクがないので、文字を入力してください。終わりは Ctrl-D です。")
-        self._terminal.note(
-            f"{_NEW} ends this conversation and begins another. / {_NEW} で会話を終えて新しく始めます。"
-        )
+        self._help()
         code = ExitCode.OK
         recorder = Recorder(self._terminal, self._portaudio, keyboard)
         for line in recorder.lines("you> " if not can_record else "you (Enter: speak)> "):
             try:
-                if line.strip() == _NEW:
+                words = line.strip()
+                if words in _QUIT:
+                    break
+                if words == _NEW:
                     self._begin_anew()
-                elif line.strip():
-                    code = self.turn_from_text(line.strip())
+                elif _COMMAND.fullmatch(words):
+                    if words != _HELP:
+                        self._terminal.note(f"There is no {words} here. / {words} というコマンドはありません。")
+                    self._help()
+                elif words:
+                    code = self.turn_from_text(words)
                 elif can_record:
                     code = self.turn_from_audio(recorder.record(), "audio/wav")
             except (RefusedError, SoundError) as error:
                 show_error(self._terminal, error)
                 code = ExitCode.REFUSED if isinstance(error, RefusedError) else ExitCode.FAILED
         return code
+
+    def _help(self) -> None:
+        for line in _HELP_LINES:
+            self._terminal.note(line)
 
     def _begin_anew(self) -> None:
         """End the conversation so far: what was said in it is taken in for memory now."""

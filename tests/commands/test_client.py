@@ -111,6 +111,21 @@ def test_a_broken_connection_is_an_error_and_the_turn_is_not_sent_twice(error: E
     assert len(sent) == 1
 
 
+@pytest.mark.parametrize(("url", "asks"), [("http://192.168.1.20:8000", True), ("https://192.168.1.20:8000", False)])
+def test_who_says_http_to_a_server_of_https_is_told_so(url: str, asks: bool) -> None:
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+
+    target = Target(url, "token")
+    with (
+        pytest.raises(StackChanError) as broken,
+        ServerClient(target, transport=httpx2.MockTransport(handler)) as server,
+    ):
+        server.say_text("hi")
+    assert broken.value.message == f"The connection to {url} broke: Server disconnected without sending a response."
+    assert ("https です" in str(broken.value)) is asks
+
+
 def test_a_stopping_server_is_not_waited_for() -> None:
     stopping = httpx2.Response(503, json={"error": {"code": "stopping", "message": "going down"}})
     clock = Clock()
@@ -179,7 +194,7 @@ def test_a_stale_run_file_counts_as_no_server(tmp_path: Path) -> None:
         find_target(tmp_path)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "hello"])
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "hello", "http://[::1", "http://x:y", "http://x:99999"])
 def test_an_address_that_is_none_is_wrong_use(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageFailure):
         find_target(tmp_path, url=url, token="t")

@@ -91,6 +91,18 @@ def test_a_conversation_is_ended_and_begun_anew(tmp_path: Path, microphone: Fake
     assert "会話を終えました" in text(screen.err)
 
 
+@pytest.mark.parametrize("quit_word", ["/quit", "/exit"])
+def test_commands_are_not_said_to_the_robot(tmp_path: Path, quit_word: str) -> None:
+    lines = ("/help", "/stop", "/ 半分", quit_word, "never")
+    with TurnServer() as server:
+        code, screen = converse(server, FakeKeyboard(*lines), None, tmp_path)
+
+    assert code == ExitCode.OK
+    assert [turn.json["text"] for turn in server.turns] == ["/ 半分"]
+    assert text(screen.err).count("/quit (or Ctrl-D) ends") == 3, "at the beginning, asked for, and after a wrong one"
+    assert "/stop というコマンドはありません" in text(screen.err)
+
+
 def test_begun_anew_before_the_first_word_it_is_not_the_conversation_of_before(tmp_path: Path) -> None:
     with TurnServer() as server:
         _, screen = converse(server, FakeKeyboard("/new", "one", "two"), None, tmp_path)

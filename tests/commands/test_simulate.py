@@ -14,7 +14,7 @@ from rich.console import Console
 
 from server.audio.codec import encode_wav
 from server.commands.failures import ExitCode, NoServerError, UsageFailure
-from server.commands.simulate import SimulateOptions, read_sound, robots_table, simulate
+from server.commands.simulate import SimulateOptions, make_sound, read_sound, robots_table, simulate
 from server.commands.simulated_talk import RobotFigures, percentile, summary, without_silence
 from server.commands.terminal import Terminal
 from server.errors import AsrError
@@ -105,6 +105,20 @@ def test_a_file_that_is_no_recording(tmp_path: Path) -> None:
             read_sound(Path(name))
         # Nobody here uploads anything, or says a type.
         assert not re.search(r"None|upload|body|pcm;", f"{refused.value.message} {refused.value.next_step}")
+
+
+def test_without_a_recording_open_jtalk_speaks() -> None:
+    sound = make_sound()
+    assert sound.dtype == np.float32
+    assert 1.0 < len(sound) / 16_000 < 6.0
+    assert 0.05 < float(np.abs(sound).max()) <= 1.0
+
+
+def test_without_a_recording_and_a_voice_it_says_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageFailure, match="no recording") as refused:
+        make_sound()
+    assert "stackchan simulate --wav question.wav" in str(refused.value)
 
 
 def test_silence_at_the_ends_is_not_spoken() -> None:
