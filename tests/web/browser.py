@@ -84,9 +84,10 @@ faces.push([face.cloneNode(true), face.getAttribute("aria-label").split(": ").at
 _LAY_OUT = """
 const sheet = document.body.appendChild(document.createElement("div"));
 sheet.id = "sheet";
-const look = { position: "fixed", inset: "0 auto auto 0", width: "760px", padding: "12px", display: "grid", gap: "8px 16px",
-  gridTemplateColumns: "repeat(4, 1fr)", background: "#f3f4f1", textAlign: "center", zIndex: 9 };
-Object.assign(sheet.style, look);
+Object.assign(sheet.style, {
+  position: "fixed", inset: "0 auto auto 0", width: "760px", padding: "12px", display: "grid", gap: "8px 16px",
+  gridTemplateColumns: "repeat(4, 1fr)", background: "#f3f4f1", textAlign: "center", zIndex: 9,
+});
 for (const [face, name] of faces) {
   const cell = sheet.appendChild(document.createElement("figure"));
   cell.style.margin = 0;

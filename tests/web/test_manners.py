@@ -140,7 +140,7 @@ def test_a_long_wait_counts_its_seconds(open_page: Any, server: Any, calm: bool,
     page = open_page(calm=calm, language=language)
     live = connected(server)
     wait_for(lambda: got(live, "hello"))
-    # An hour of waiting in no time.
+    # Seconds of waiting in no time.
     page.execute_script(
         "window.past = 0; const now = performance.now.bind(performance); performance.now = () => now() + past"
     )
