@@ -166,7 +166,8 @@ def talk(
     A WAV, FLAC, Ogg or MP3 file is sent as it is, other words as text.
     Without an argument it listens to the microphone, or, where there is
     none, reads what is typed; /new there ends the conversation and begins
-    another, /help says so and /quit ends. Below an answer stand its turn and its session.
+    another, /help says so and /quit ends. Below an answer stand its turn
+    and its session.
 
     Examples:
 
