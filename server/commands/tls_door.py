@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from typing import Any
 
 _log = logging.getLogger(__name__)
 
-HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 10
 """A handshake that is not over by then ends the connection; a robot takes less than two."""
 
 
@@ -34,57 +35,34 @@ class TlsDoor(asyncio.Protocol):
         self._context = context
         self._connections = connections
         self._most = most
-        self._early: list[bytes] = []
-        """What came with the end of the handshake."""
-        self._inside: asyncio.Protocol | None = None
-        self._is_lost = False
-        self._entering: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
         self._connections.add(self)
         if len(self._connections) > self._most():
             transport.abort()
             return
-        transport.pause_reading()  # nothing may come before the handshake looks
-        self._entering = asyncio.get_running_loop().create_task(self._enter(transport), name="tls-handshake")
-
-    def data_received(self, data: bytes) -> None:
-        if self._inside is not None:
-            self._inside.data_received(data)
-        else:
-            self._early.append(data)
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Any] = loop.create_future()
+        waiter.add_done_callback(self._opened)
+        # Not `loop.start_tls`: it begins later, and what comes before, or together with the end, would be lost.
+        handshake = SSLProtocol(
+            loop, self._make(), self._context, waiter, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+        )
+        transport.set_protocol(handshake)
+        handshake.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_lost = True
         self._connections.discard(self)
-        if self._inside is not None:
-            self._inside.connection_lost(exc)
 
     def shutdown(self) -> None:
         """The server stops."""
-        if self._entering is not None:
-            self._entering.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
-    async def _enter(self, transport: asyncio.Transport) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            secure = await loop.start_tls(
-                transport, self, self._context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
-            )
-        except OSError as error:  # also an ssl.SSLError, and that it took too long
+    def _opened(self, waiter: asyncio.Future[Any]) -> None:
+        """The handshake is over, well or not."""
+        self._connections.discard(self)
+        if not waiter.cancelled() and (error := waiter.exception()) is not None:
             _log.debug("a TLS handshake failed: %s", type(error).__name__)
-            secure = None
-        except asyncio.CancelledError:
-            transport.abort()
-            raise
-        finally:
-            self._connections.discard(self)
-        if secure is None or self._is_lost or secure.is_closing():
-            transport.abort()
-            return
-        self._inside = self._make()
-        secure.set_protocol(self._inside)
-        self._inside.connection_made(secure)
-        for data in self._early:
-            self._inside.data_received(data)
-        self._early.clear()

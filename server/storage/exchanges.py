@@ -14,8 +14,10 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from server.storage.session_tables import SourceTurnRow, TurnRow
+from server.storage.turns import SERVER_STOPPED
 
 _USER, _ROBOT = aliased(SourceTurnRow), aliased(SourceTurnRow)
+_UNHEARD: Any = (col(TurnRow.outcome) == "interrupted") | (col(TurnRow.error_code) == SERVER_STOPPED)
 # Every turn begins with it: it is made once, and reads the columns it needs and the count in one go.
 _ANSWERED: Any = (
     select_columns(
@@ -33,10 +35,10 @@ _ANSWERED: Any = (
     .outerjoin(_ROBOT, (col(_ROBOT.turn_id) == TurnRow.turn_id) & (col(_ROBOT.role) == "robot"))
     .where(
         col(TurnRow.session_id) == bindparam("this_session_id"),
-        col(TurnRow.outcome).in_(("ok", "interrupted")),
+        (col(TurnRow.outcome) == "ok") | _UNHEARD,
         col(_USER.text) != "",
         # Who is interrupted before a word was heard has said nothing, and the question still stands.
-        (col(_ROBOT.text) != "") | (col(_ROBOT.turn_id).is_(None) & (col(TurnRow.outcome) == "interrupted")),
+        (col(_ROBOT.text) != "") | (col(_ROBOT.turn_id).is_(None) & _UNHEARD),
     )
     .order_by(col(TurnRow.turn_id).desc())
     .limit(bindparam("most"))
@@ -45,7 +47,10 @@ _ANSWERED: Any = (
 
 @dataclass(frozen=True, slots=True)
 class StoredExchange:
-    """A turn that ended with an answer, or was interrupted. `robot_text`: what was played; empty: nothing."""
+    """A turn that ended with an answer, or was interrupted, be it by the server's end.
+
+    `robot_text`: what was played; empty: nothing.
+    """
 
     user_text: str
     robot_text: str
@@ -59,7 +64,8 @@ class StoredExchange:
 async def newest_exchanges(db: AsyncSession, session_id: str, limit: int) -> tuple[list[StoredExchange], int]:
     """The last `limit` answered or interrupted turns of a session, oldest first, and how many there are in all.
 
-    Failed turns are left out: an apology answers nothing. So are forgotten ones, whose words are blank.
+    Failed turns are left out: an apology answers nothing. Not so those that the server's end cut off, if nothing was
+    said in them. Forgotten ones are, whose words are blank.
     """
     rows = (await db.exec(_ANSWERED, params={"this_session_id": session_id, "most": limit})).all()
     exchanges = [

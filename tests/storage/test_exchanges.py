@@ -9,7 +9,7 @@ import pytest
 from server.storage import forgetting
 from server.storage.database import Databases
 from server.storage.exchanges import newest_exchanges, turns_that_forgot
-from server.storage.turns import add_user_turn, fail_turn, finish_turn
+from server.storage.turns import add_user_turn, close_running_turns, fail_turn, finish_turn
 from tests.storage.house import NOW, make_session, make_turn, robot_words, user_words
 
 pytestmark = pytest.mark.integration
@@ -64,6 +64,20 @@ async def test_a_question_that_was_interrupted_before_its_answer_was_heard_stand
         reached = await forgetting.reach(db, [], also_source=True, also_turn_ids=[2])
         await forgetting.forget(db, reached, now=NOW)
         assert [one.user_text for one in (await newest_exchanges(db, session_id, 10))[0]] == ["質問1"]
+
+
+async def test_what_was_said_before_the_server_was_killed_stands(databases: Databases) -> None:
+    session_id = await make_session(databases)
+    await exchange(databases, 1, session_id)
+    for turn_id in (2, 3):
+        await make_turn(databases, turn_id, session_id)
+    async with databases.world() as db:
+        await add_user_turn(db, 2, 4, **user_words("私の名前は花子だよ"))  # of 3 nothing was heard yet
+        assert await close_running_turns(db, now=NOW) == [2, 3]
+    async with databases.world(write=False) as db:
+        recent, total = await newest_exchanges(db, session_id, 10)
+    assert [(one.user_text, one.robot_text) for one in recent] == [("質問1", "答え1"), ("私の名前は花子だよ", "")]
+    assert total == 2
 
 
 async def test_turns_that_forgot_are_found_until_they_are_blank(databases: Databases) -> None:
