@@ -115,7 +115,7 @@ def make_sound() -> Samples:
     chunks = asyncio.run(_spoken(_WORDS))
     rate_hz = chunks[0].sample_rate_hz
     sound = resample(np.concatenate([chunk.samples for chunk in chunks]), rate_hz, ASR_SAMPLE_RATE_HZ)
-    return without_silence(sound.astype(np.float32) / 32_768)
+    return without_silence(sound.astype(np.float32) / np.float32(32_768))
 
 
 async def _spoken(words: str) -> list[AudioChunk]:
