@@ -80,6 +80,16 @@ def on_a_terminal(arguments: Sequence[str], data_dir: Path, **environment: str) 
         os.close(master)
 
 
+def wait_until_asleep(pid: int, timeout_seconds: float = 20.0) -> None:
+    """Return once its main thread waits, and still does a moment later."""
+    end, asleep = time.monotonic() + timeout_seconds, 0
+    while asleep < 5:
+        assert time.monotonic() < end, "it never rests"
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        asleep = asleep + 1 if state == "S" else 0
+        time.sleep(0.02)
+
+
 def test_a_typed_conversation(tmp_path: Path) -> None:
     with TurnServer() as server:
         server.announce(tmp_path)
@@ -101,6 +111,8 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path) -> None:
         server.announce(tmp_path)
         with on_a_terminal(["talk", "--text"], tmp_path) as terminal:
             terminal.see("you> ")
+            # Between its prompt and its waiting for a key Python's readline sees no signal; nobody presses so soon.
+            wait_until_asleep(terminal.process.pid)
             terminal.process.send_signal(signal.SIGINT)
             assert terminal.ends() == 130
     assert "Traceback" not in terminal.screen
