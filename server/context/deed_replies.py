@@ -2,7 +2,8 @@
 small to say it truly.
 
 A small model says another length than it set, and "done" of what was refused. So its reply says what the result says,
-with no number but those in it; a face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no tool and no model.
+with no number but those in it; a face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as
+data, no tool and no model.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 ASK_HOW_LONG = "ask the user how long, or at what time"
 ONE_ONLY = "ask for one timer only"
 TOO_FAR = "ask for a day and a time within the next 7 days"
+TAKEN_BACK = "the user took it back; nothing was done"
+NO_SUCH = "what the user named does not run; nothing was cancelled"
 CANNOT_RING = "this device cannot ring; the user can ask at the robot, or on the page of the server"
-"""Notes of a timer that was not set, as any model is told them."""
+"""Notes of a timer that was not set or ended, as any model is told them."""
 _NAMED = 3
 _NOT_SET = {
     ASK_HOW_LONG: (
@@ -24,6 +27,7 @@ _NOT_SET = {
     ),
     ONE_ONLY: ("タイマーは一つずつお願いね。", "Please ask for one timer at a time."),
     TOO_FAR: ("7日以内の日と時間を教えて。", "Please tell me a day and a time within the next 7 days."),
+    TAKEN_BACK: ("わかった、やめておくね。", "All right, I leave it."),
     CANNOT_RING: (
         "ここでは鳴らせないよ。ロボットかページで頼んでね。",
         "I cannot ring here. Please ask me at the robot, or on the page.",
@@ -52,6 +56,10 @@ def _said_ja(result: Mapping[str, Any], words: str) -> str:
             return _NOT_SET[note][0] if note in _NOT_SET else ""
         case {"timers": list(timers)}:
             return _left_ja(timers)
+        case {"cancelled": [], "note": str(note)} if note == TAKEN_BACK:
+            return _NOT_SET[note][0]
+        case {"which": list(which), "note": str(note)} if which and note == NO_SUCH:
+            return f"そのタイマーはないよ。今あるのは{_listed(which, 'と')}だよ。"
         case {"which": list(which)} if which:
             return f"どのタイマーのこと？{_listed(which, 'と')}があるよ。"
         case {"cancelled": list(gone)}:
@@ -106,6 +114,10 @@ def _said_en(result: Mapping[str, Any], words: str) -> str:
             return _NOT_SET[note][1] if note in _NOT_SET else ""
         case {"timers": list(timers)}:
             return _left_en(timers)
+        case {"cancelled": [], "note": str(note)} if note == TAKEN_BACK:
+            return _NOT_SET[note][1]
+        case {"which": list(which), "note": str(note)} if which and note == NO_SUCH:
+            return f"There is no such timer. Running: {_listed(which, ' and ')}."
         case {"which": list(which)} if which:
             return f"Which timer do you mean: {_listed(which, ' or ')}?"
         case {"cancelled": list(gone)}:

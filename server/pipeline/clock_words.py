@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from server.pipeline.length_words import lengths
 from server.pipeline.spoken_forms import EN_ASK, folded, number_of
 
 _Part = Literal["am", "noon", "pm", "night", "late"]
@@ -101,7 +102,7 @@ _OF_TIMES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
+class Mention:
     """A time as it was said; `end`: where its words end."""
 
     start: int
@@ -116,7 +117,7 @@ def asks_to_be_told_at_a_time(words: str) -> bool:
     said = folded(words)
     if _PAST.search(said):
         return False
-    mentions = _mentions(said)
+    mentions = time_mentions(said)
     return any(_JA_THEN.match(said, mention.end) for mention in mentions) or bool(mentions and _EN_THEN.search(said))
 
 
@@ -126,7 +127,7 @@ def clock_times(words: str, now: datetime) -> tuple[datetime | None, ...]:
     """
     said = folded(words)
     waking = wakes(words)
-    return tuple(_resolved(mention, said, now, waking) for mention in _mentions(said))
+    return tuple(_resolved(mention, said, now, waking) for mention in time_mentions(said))
 
 
 def first_moment(local: datetime, now: datetime) -> datetime | None:
@@ -152,20 +153,25 @@ def is_only_a_time(words: str) -> bool:
     return not _OF_TIMES.sub("", _JA_TIME.sub("", _DAY.sub("", folded(words)))).strip()
 
 
-def _mentions(said: str) -> list[_Mention]:
+def time_mentions(said: str) -> list[Mention]:
+    """The times within folded words, in their order."""
     found = [mention for match in _EN_TIME.finditer(said) if (mention := _english(match, said)) is not None]
     for match in _JA_TIME.finditer(said):
         if all(match.end() <= other.start or match.start() >= other.end for other in found):
             hour = 12 if match[6] else int(number_of(match[2]))
             minute = 30 if match[4] else int(number_of(match[3] or match[5] or "0"))
             part: _Part | None = "noon" if match[6] else _JA_PARTS.get(match[1] or "")
-            found.append(_Mention(match.start(), match.end(), hour, minute, part))
-    return sorted((one for one in found if one.hour <= 24 and one.minute < 60), key=lambda one: one.start)
+            found.append(Mention(match.start(), match.end(), hour, minute, part))
+    taken = lengths(said)
+    times = (one for one in found if one.hour <= 24 and one.minute < 60)
+    # The two of "two and a half minutes" is no hour.
+    free = (one for one in times if all(one.end <= length.start or one.start >= length.end for length in taken))
+    return sorted(free, key=lambda one: one.start)
 
 
-def _english(match: re.Match[str], said: str) -> _Mention | None:
+def _english(match: re.Match[str], said: str) -> Mention | None:
     if name := match["name"]:
-        return _Mention(match.start(), match.end(), 12, 0, "noon" if name == "noon" else "night")
+        return Mention(match.start(), match.end(), 12, 0, "noon" if name == "noon" else "night")
     is_clock = match["past"] or match["minute"] or match["clock"] or match["half"]
     if not is_clock and not (match["at"] and _EN_GOES_ON.match(said, match.end())):
         return None
@@ -176,7 +182,7 @@ def _english(match: re.Match[str], said: str) -> _Mention | None:
     part: _Part | None = None
     if match["half"]:
         part = "am" if "a" in match["half"] else "pm"
-    return _Mention(match.start(), match.end(), hour, minute, part)
+    return Mention(match.start(), match.end(), hour, minute, part)
 
 
 def _minute(match: re.Match[str]) -> int:
@@ -186,7 +192,7 @@ def _minute(match: re.Match[str]) -> int:
     return 5 if words.startswith("oh") else int(number_of(words))
 
 
-def _resolved(mention: _Mention, said: str, now: datetime, waking: bool) -> datetime | None:
+def _resolved(mention: Mention, said: str, now: datetime, waking: bool) -> datetime | None:
     if _OTHER_DAY.search(said):
         return None
     days = {match[0]: match for match in _DAY.finditer(said)}

@@ -11,17 +11,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
+from types import NoneType
 from typing import Any
 
-from server.context.deed_replies import ASK_HOW_LONG, CANNOT_RING, ONE_ONLY, TOO_FAR
+from server.context.deed_replies import ASK_HOW_LONG, CANNOT_RING, NO_SUCH, ONE_ONLY, TAKEN_BACK, TOO_FAR
 from server.context.prompts import day_text
 from server.engines.base import LlmCapabilities, ToolSpec
 from server.errors import RequestError
 from server.memory.asking import Asker
 from server.persona import Persona
 from server.pipeline.clock_words import clock_times, first_moment, wakes
+from server.pipeline.length_words import durations
+from server.pipeline.timer_names import Named, named_timers
 from server.pipeline.timer_speech import due_text, length_text
-from server.pipeline.timer_words import TimerRequest, durations, timer_label, timer_request
+from server.pipeline.timer_words import TimerRequest, corrected, taken_back, timer_label, timer_request
 from server.pipeline.timers import LONGEST_SECONDS, Timers
 from server.pipeline.tool_loop import Tool
 from server.storage.records import Timer
@@ -140,16 +143,19 @@ class SetTimer(_TimerTool):
         now = asker.asked_at.astimezone(asker.zone)
         if not self._timers.can_ring(asker.device_id):
             return {"timer_set": False, "note": CANNOT_RING}
+        if taken_back(asker.words):
+            return {"timer_set": False, "note": TAKEN_BACK}
         if self._small:
-            said = (*durations(asker.words), *clock_times(asker.words, now))
+            words = corrected(asker.words)
+            said = (*durations(words), *clock_times(words, now))
             if len(said) != 1:
                 # Told as a result, not as an error: what is left is to ask.
                 return {"timer_set": False, "note": ONE_ONLY if said else ASK_HOW_LONG}
             if said[0] is None or _seconds_until(said[0], now) > LONGEST_SECONDS:
                 return {"timer_set": False, "note": TOO_FAR}
-            due, label = said[0], timer_label(asker.words)
+            due, label = said[0], timer_label(words)
         else:
-            due, label = _due(arguments, now), str(arguments.get("label") or "")
+            due, label = _due(arguments, now), _text(arguments, "label")
         timer = await self._timers.set(asker.device_id, due, label, asker.language, said_at=now)
         told = {"timer_set": True, **_when(timer, asker.language, now)}
         if self._small and timer.zone is not None and wakes(asker.words):
@@ -180,11 +186,17 @@ class CancelTimer(_TimerTool):
     large = CANCEL_TIMER
 
     async def run(self, arguments: Mapping[str, Any], asker: Asker) -> Mapping[str, Any]:
-        """`{"cancelled": [lengths, times or labels]}`, or which there are to choose from. Raises `RequestError`."""
+        """`{"cancelled": [lengths, times or labels]}`, or with `which` there are to choose from, and a `note` where
+        something was named that does not run. Raises `RequestError`.
+        """
         there, now = self._timers.of(asker.device_id), self._clock().astimezone(asker.zone)
-        meant = _meant(there, _named(asker.words, there, now) if self._small else arguments)
+        if taken_back(asker.words):
+            return {"cancelled": [], "note": TAKEN_BACK}
+        named = named_timers(asker.words, there, now)
+        meant = _meant(there, {} if self._small else arguments, named)
         if there and not meant:
-            return {"cancelled": [], "which": [_name(timer, asker.language, now) for timer in there]}
+            which = {"cancelled": [], "which": [_name(timer, asker.language, now) for timer in there]}
+            return {**which, "note": NO_SUCH} if named.no_such else which
         gone = await self._timers.cancel(asker.device_id, tuple(timer.timer_id for timer in meant))
         told: dict[str, Any] = {"cancelled": [_name(timer, asker.language, now) for timer in gone]}
         return told if gone else {**told, "note": "no timer runs"}
@@ -206,10 +218,10 @@ def _due(arguments: Mapping[str, Any], now: datetime) -> int | datetime:
             assert next_one is not None
             return next_one
         given = datetime.fromisoformat(at)
-    except ValueError:
+        local = given.tzinfo is None
+        due = first_moment(given.replace(tzinfo=now.tzinfo), now) if local else given.astimezone(now.tzinfo)
+    except (ValueError, OverflowError):  # OverflowError: at the ends of the calendar
         raise _wrong("at is a time such as 2026-01-31T07:30 or 07:30") from None
-    local = given.tzinfo is None
-    due = first_moment(given.replace(tzinfo=now.tzinfo), now) if local else given.astimezone(now.tzinfo)
     if due is None or not 0 < due.timestamp() - now.timestamp() <= LONGEST_SECONDS:
         raise _wrong(f"at lies within the 7 days from now, which is {now:%Y-%m-%dT%H:%M}")
     return due
@@ -229,38 +241,33 @@ def _seconds(arguments: Mapping[str, Any]) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value * unit <= _LONGEST["seconds"]:
             raise _wrong("seconds and minutes are numbers above 0, together at most 7 days")
         total += value * unit
+    if total > LONGEST_SECONDS:
+        raise _wrong("seconds and minutes are numbers above 0, together at most 7 days")
     return max(1, round(total))
 
 
-def _named(words: str, timers: tuple[Timer, ...], now: datetime) -> Mapping[str, Any]:
-    """Which timers the user's own words name."""
-    folded = words.casefold()
-    if any(word in folded for word in ("全部", "ぜんぶ", "すべて", "all ")):
-        return {"all": True}
-    for timer in timers:
-        if timer.label and timer.label.casefold() in folded:
-            return {"timer_id": timer.timer_id}
-    lengths, times = durations(words), clock_times(words, now)
-    # Of an hour that the clock shows twice, times of two zones are never equal.
-    moments = [one.timestamp() for one in times if one is not None]
-    there = [
-        timer
-        for timer in timers
-        if (timer.due_at.timestamp() in moments if timer.zone else timer.duration_seconds in lengths)
-    ]
-    return {"timer_id": there[0].timer_id} if len(there) == 1 else {}
-
-
-def _meant(timers: tuple[Timer, ...], arguments: Mapping[str, Any]) -> tuple[Timer, ...]:
-    timer_id, label = arguments.get("timer_id"), arguments.get("label")
-    if arguments.get("all") is True:
-        return timers
+def _meant(timers: tuple[Timer, ...], arguments: Mapping[str, Any], named: Named) -> tuple[Timer, ...]:
+    """Those that a model's arguments name; where they name none, the user's words. Raises `RequestError`."""
+    timer_id, label, everything = arguments.get("timer_id"), _text(arguments, "label"), arguments.get("all")
+    if type(timer_id) not in (int, NoneType) or type(everything) not in (bool, NoneType):
+        raise _wrong("timer_id is a whole number, and all is true or false")
+    if everything and named.is_named and not named.every:
+        raise _wrong("the user did not say all; give the timer_id that they mean")
+    if timer_id is None and not label and not everything:
+        return named.meant if named.is_named else timers if len(timers) == 1 else ()
+    found = timers
     if timer_id is not None:
-        return tuple(timer for timer in timers if timer.timer_id == timer_id)
-    if isinstance(label, str) and label.strip():
-        wanted = label.strip().casefold()
-        return tuple(timer for timer in timers if timer.label.casefold() == wanted)[:1]
-    return timers if len(timers) == 1 else ()
+        found = tuple(timer for timer in found if timer.timer_id == timer_id)
+    if label:
+        found = tuple(timer for timer in found if timer.label.casefold() == label.casefold())
+    return found if everything or len(found) == 1 else ()
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str | None):
+        raise _wrong(f"{name} is a text")
+    return (value or "").strip()
 
 
 def _name(timer: Timer, language: str, now: datetime) -> str:

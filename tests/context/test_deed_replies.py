@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from server.context.deed_replies import ASK_HOW_LONG, CANNOT_RING, ONE_ONLY, TOO_FAR, replies_to_deed
+from server.context.deed_replies import (
+    ASK_HOW_LONG,
+    CANNOT_RING,
+    NO_SUCH,
+    ONE_ONLY,
+    TAKEN_BACK,
+    TOO_FAR,
+    replies_to_deed,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -37,6 +45,12 @@ TWO_EN = [
         ({"cancelled": ["ラーメン", "3分"]}, "ラーメンと3分のタイマーを止めたよ。"),
         ({"cancelled": [], "note": "no timer runs"}, "今、動いているタイマーはないよ。"),
         ({"cancelled": [], "which": ["ラーメン", "10分"]}, "どのタイマーのこと？ラーメンと10分があるよ。"),
+        (
+            {"cancelled": [], "which": ["ラーメン", "10分"], "note": NO_SUCH},
+            "そのタイマーはないよ。今あるのはラーメンと10分だよ。",
+        ),
+        ({"cancelled": [], "note": TAKEN_BACK}, "わかった、やめておくね。"),
+        ({"timer_set": False, "note": TAKEN_BACK}, "わかった、やめておくね。"),
         ({"volume_percent": 40}, "音の大きさを40パーセントにしたよ。"),
         ({"volume_set": True}, "音の大きさを変えたよ。"),
         ({"volume_set": False}, "ここでは音の大きさを変えられないよ。"),
@@ -93,6 +107,13 @@ def test_in_japanese(result: dict[str, Any], reply: str | None) -> None:
         ("", {"cancelled": ["3 minutes"]}, "I stopped the timer for 3 minutes."),
         ("", {"cancelled": []}, "No timer is running."),
         ("", {"cancelled": [], "which": ["pasta", "1 hour"]}, "Which timer do you mean: pasta or 1 hour?"),
+        (
+            "",
+            {"cancelled": [], "which": ["pasta", "1 hour"], "note": NO_SUCH},
+            "There is no such timer. Running: pasta and 1 hour.",
+        ),
+        ("", {"cancelled": [], "note": TAKEN_BACK}, "All right, I leave it."),
+        ("", {"timer_set": False, "note": TAKEN_BACK}, "All right, I leave it."),
         ("", {"volume_percent": 40}, "The volume is at 40 percent now."),
         ("", {"volume_set": False}, "I cannot change the volume here."),
         ("", {"microphone": "off"}, "My microphone is off now."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.pipeline.timer_words import durations, timer_label, timer_request
+from server.pipeline.timer_words import corrected, taken_back, timer_label, timer_request
 
 pytestmark = pytest.mark.unit
 
@@ -62,6 +62,20 @@ SET = [
     "Remind me to call mom at 5 pm",
     "At 8 tonight remind me to take my pills",
     "tell me when it's noon",
+    # as people say it
+    "さんぷんタイマー",
+    "じゅっぷんごに教えて",
+    "10分あとに教えて",
+    "half an hour timer please",
+    "a two and a half minute timer",
+    "In a quarter of an hour wake me up",
+    "actually, set a timer for 5 minutes",
+    "stop the music and start a timer for 5 minutes",
+    # corrected, or taken back, in the same breath
+    "5分のタイマー、いや、10分にして",
+    "5分じゃなくて10分のタイマーかけて",
+    "set a timer for 5 minutes, no wait, cancel it",
+    "3分タイマーかけて、やっぱりタイマー止めて",
 ]
 LIST = [
     "タイマーはあと何分？",
@@ -90,6 +104,25 @@ CANCEL = [
     "can you delete my timer?",
     "turn the alarm off",
     "Okay, cancel all timers.",
+    "cancel the timer I set",
+    "cancel the timer, I don't need it",
+    "cancel the first one",
+    "stop the 5 minute one",
+    "cancel the shorter one",
+    "cancel both",
+    "最初のを止めて",
+    "最後のやつ止めて",
+    "5分のを止めて",
+    "両方のタイマーを止めて",
+    "タイマーを両方止めて",
+    "タイマー、キャンセル",
+    "動いてるタイマーを止めて",
+    "鳴ってるアラームを消して",
+    "タイマー止めてくれますか",
+    "タイマー切っといて",
+    "アラームを止めろ",
+    "5分のタイマー、やめて",
+    "the 5 minute timer, cancel the timer",
 ]
 NOTHING = [
     # lengths of time in talk
@@ -183,6 +216,34 @@ NOTHING = [
     "音楽を止めて",
     "stop talking",
     "cancel my trip to Kyoto",
+    # a question, or told of somebody
+    "タイマーを止めてもいい？",
+    "タイマーを止めたほうがいい？",
+    "タイマーを止めてくれた",
+    "タイマーを止めて、遅刻した",
+    "アラーム消してたら遅刻した",
+    "タイマーはいらないって言った",
+    "タイマーをセットしてもいい？",
+    "タイマーをかけてる？",
+    "should I cancel the timer?",
+    "did you cancel the timer?",
+    "how do I cancel a timer?",
+    "stop the music when the timer ends",
+    # a minute is no timer
+    "give me a minute",
+    "wait a minute",
+    "hang on a second",
+    "I need half an hour",
+    "actually, five minutes is enough",
+    "cancel the meeting in 5 minutes",
+    "listen to music",
+    "stop it",
+    "never mind",
+    "1分待って",
+    "半分こして",
+    "静かな部屋で30分読書した",
+    "お茶を3分蒸らした",
+    "5分の動画を止めて",
     "電気を消して",
     "",
     "…",
@@ -205,39 +266,6 @@ def test_talk_about_time_asks_for_nothing(words: str) -> None:
 def test_there_are_enough_examples() -> None:
     assert len(SET) + len(LIST) + len(CANCEL) >= 30
     assert len(set(NOTHING)) >= 60
-
-
-@pytest.mark.parametrize(
-    ("words", "seconds"),
-    [
-        ("3分タイマー", (180,)),
-        ("１時間３０分タイマー", (5400,)),
-        ("一時間半", (5400,)),
-        ("二十五分", (1500,)),
-        ("百二十秒", (120,)),
-        ("1分30秒計って", (90,)),
-        ("0.5時間", (1800,)),
-        ("5分と10分のタイマー", (300, 600)),
-        ("5分前", ()),
-        ("自分で", ()),
-        ("a three minute timer", (180,)),
-        ("45-second timer", (45,)),
-        ("twenty-five minutes", (1500,)),
-        ("half an hour", (1800,)),
-        ("an hour and a half", (5400,)),
-        ("1 hour and 30 minutes", (5400,)),
-        ("1 hour 5 minutes 10 seconds", (3910,)),
-        ("7時30分に起こして", ()),
-        ("十時十分に起こして", ()),
-        ("7時に30分タイマー", (1800,)),
-        ("two hrs", (7200,)),
-        ("10 minutes ago", ()),
-        ("one timer for 5 minutes and one for 10 minutes", (300, 600)),
-        ("0分", ()),
-    ],
-)
-def test_lengths_of_time_are_read(words: str, seconds: tuple[int, ...]) -> None:
-    assert durations(words) == seconds
 
 
 @pytest.mark.parametrize(
@@ -272,8 +300,12 @@ def test_what_it_is_for_is_quoted(words: str, label: str) -> None:
     assert timer_label(words) == label
 
 
-@pytest.mark.parametrize("words", ["あ" * 20_000, "1分" * 10_000, "set a timer " * 5_000, "in 1 minute " * 5_000])
+@pytest.mark.parametrize(
+    "words", ["あ" * 20_000, "1分" * 10_000, "set a timer " * 5_000, "in 1 minute " * 5_000, "やっぱり" * 5_000,
+    "no, make it 10, " * 5_000, "ごめんね" * 5_000 + "x", "タイマーを止めて、" * 3_000, "cancel the timer not " * 5_000]
+)  # fmt: skip
 def test_endless_words_take_no_time(words: str) -> None:
     timer_request(words)
-    assert len(durations(words)) <= 500
     timer_label(words)
+    corrected(words)
+    taken_back(words)
