@@ -99,6 +99,9 @@ class Decoder:
         self._epsilon = float(config.rms_norm_eps)
         self._rotary = language_model.rotary_emb
         self._embedding = language_model.embed_tokens.weight.detach()
+        if self._embedding.dtype != dtype:
+            # The checkpoint's own numbers are a part of its file in memory, which would stay there as a whole.
+            self._embedding = self._embedding.clone()
         self._activation = language_model.layers[0].mlp.act_fn
         self._last_norm = language_model.norm.weight.detach().to(dtype)
         self._vocabulary = make_dense([model.lm_head])
