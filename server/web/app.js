@@ -262,6 +262,7 @@ async function converse(makeBody, words) {
   let turn = null;
   try {
     turn = await (await callAfterTurn("v1/turns", await makeBody(), conversation.isInTurn)).json();
+    if (conversation.link.state === "refused") conversation.link.connect(); // a token was given for the words
     if (turn.transcript) bubble.heard(turn.transcript, turn.language);
     if (turn.outcome === "no_speech") throw new Problem("no_speech");
     act(turn);

@@ -80,6 +80,19 @@ def test_the_right_token_takes_back_what_the_wrong_one_caused(open_page: Any, se
     wait_for(lambda: not find(page, "#problem").is_displayed())
 
 
+def test_a_token_that_is_given_for_words_is_good_for_the_voice_too(open_page: Any, server: Any) -> None:
+    server.token = TOKEN
+    page = open_page()
+    wait_for(lambda: find(page, "#token-dialog").get_attribute("open"))
+    find(page, "#token-dialog [value=cancel]").click()
+    say(page, "hello")
+    wait_for(lambda: find(page, "#token-dialog").get_attribute("open"))
+    find(page, "#token").send_keys(TOKEN + "\n")
+    wait_for(lambda: words(page, ".robot"))
+    wait_for(lambda: find(page, "#server").text == "Ready")
+    assert not find(page, "#again").is_displayed()
+
+
 @pytest.mark.parametrize("css", ["#open", "#mute", "#stop", "#new", "#language", "#recent summary", "#volume"])
 def test_space_talks_after_a_click_on_anything_but_the_field(open_page: Any, server: Any, css: str) -> None:
     page = open_page()
