@@ -7,6 +7,8 @@ multiplies fastest. Everything runs on the thread of whoever owns it. Knows no p
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +98,11 @@ class Qwen3Hidden:
                 if self.dtype == "int8":
                     quantize_linears(part)
                 part.to(self._compute)
+            if self._compute != torch.bfloat16:
+                # A copy: the stored one would keep the whole file in memory, of which nothing else is used any more.
+                model.embed_tokens.weight.data = model.embed_tokens.weight.data.clone()
             model.to(self.device)
+        _give_back_memory()
 
     def tokens(self, text: str, most: int) -> list[int]:
         """The ids of words, at most `most`: what looks like a control token in them is only words."""
@@ -152,6 +158,14 @@ class Qwen3Hidden:
 def plain(text: str) -> str:
     """`text` without lone surrogates, which no tokenizer takes."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _give_back_memory() -> None:
+    """Of what loading needed for a moment glibc keeps hundreds of megabytes, if it is not told."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def chosen_device(wanted: str) -> str:
