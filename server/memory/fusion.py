@@ -107,8 +107,7 @@ def blended(scores: Mapping[Key, float], judged: Mapping[Key, float], share: flo
     what was better.
     """
     return {
-        key: share * judged.get(key, 0.0) + (1 - share) * score
-        for key, score in scaled(scores, from_zero=True).items()
+        key: share * judged.get(key, 0.0) + (1 - share) * score for key, score in scaled(scores, from_zero=True).items()
     }
 
 
