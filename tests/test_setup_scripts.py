@@ -40,7 +40,8 @@ BACKEND = """
 import pathlib, time, zipfile
 
 INFO = "stackchan_server-0.1.0.dist-info"
-METADATA = ["Metadata-Version: 2.1", "Name: stackchan-server", "Version: 0.1.0", "Provides-Extra: embedded", "Provides-Extra: qwen"]
+EXTRAS = ["Provides-Extra: embedded", "Provides-Extra: qwen"]
+METADATA = ["Metadata-Version: 2.1", "Name: stackchan-server", "Version: 0.1.0", *EXTRAS]
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     if pathlib.Path("slow").exists():
