@@ -84,6 +84,7 @@ class TurnRunner:
         self._monotonic = monotonic
         self._places: dict[str, Admission] = {}
         self._sent_away: dict[str, float] = {}
+        self._plays_until: dict[str, float] = {}
         self._opening: dict[int, asyncio.Future[StartedTurn]] = {}
         self._live: dict[int, StartedTurn] = {}
         self._tasks: set[asyncio.Task[TurnResult]] = set()
@@ -101,8 +102,8 @@ class TurnRunner:
         return self._slots.waiting
 
     def is_in_turn(self, device_id: str) -> bool:
-        """Whether a turn of this device is uploaded, waits or runs."""
-        return device_id in self._places
+        """Whether a turn of this device is uploaded, waits or runs, or an uploaded one is being listened to."""
+        return device_id in self._places or self._monotonic() < self._plays_until.get(device_id, 0.0)
 
     def new_trace(self, received_seconds_ago: float = 0.0) -> TurnTrace:
         return TurnTrace(self._monotonic, received_seconds_ago)
@@ -232,6 +233,8 @@ class TurnRunner:
                 request.live.models_free = partial(_only_plays, admission, claim)
             result = await self._run(started, status, request, trace, emit)
             keep = result.speech_duration_ms is not None
+            if request.live is None and result.speech_duration_ms:
+                self._plays_until[request.device_id] = self._monotonic() + result.speech_duration_ms / 1000
             return result
         except BaseException as error:
             if not opened.done():

@@ -14,6 +14,7 @@ import pytest
 from server.errors import StackChanError
 from server.events import TurnEnded
 from server.persona import default_persona_path, load_persona
+from server.pipeline.live import LiveTurn
 from server.pipeline.progress import stopping
 from server.pipeline.request import TurnRequest
 from server.pipeline.runner import TurnRunner
@@ -105,3 +106,35 @@ async def test_the_observers_are_told_of_every_turn_once(ended: bool, told: tupl
     for _ in range(2):
         controller.torn(TURN, request, stopping(), trace)
     assert seen == [told]
+
+
+@pytest.mark.parametrize(("speech_ms", "live"), [(2950, False), (2950, True), (None, False)])
+async def test_a_device_is_in_its_turn_from_the_upload_until_the_answer_was_heard(
+    tmp_path: Path, speech_ms: int | None, live: bool
+) -> None:
+    class Answers(Controller):
+        async def run(self, *_: Any) -> Any:
+            return SimpleNamespace(speech_duration_ms=speech_ms)
+
+    now = 100.0
+    runner = TurnRunner(
+        cast(Any, Answers(ZeroDivisionError())),
+        cast(Any, Journal()),
+        SpeechStore(tmp_path, 60),
+        running_turns=1,
+        queued_turns=0,
+        clock=lambda: NOON,
+        monotonic=lambda: now,
+    )
+    assert not runner.is_in_turn("desk")
+    request = TurnRequest("desk", text="やあ", live=LiveTurn(cast(Any, None)) if live else None)
+    with runner.admit("desk") as admission:
+        assert runner.is_in_turn("desk")
+        started = await runner.start(admission, request)
+    await started.result()
+    # One that is spoken live has been heard by then.
+    now += 2.9
+    assert runner.is_in_turn("desk") is (speech_ms is not None and not live)
+    now += 0.1
+    assert not runner.is_in_turn("desk")
+    assert not runner.is_in_turn("kitchen")
