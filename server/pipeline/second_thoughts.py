@@ -19,6 +19,8 @@ _EN_MARK = (
 )
 _MARK = re.compile(f"{_JA_MARK}|{_EN_MARK}")
 
+_MOST_MARKS = 4
+
 _END = r"(?:\W|please|thanks|thank you|sorry|ごめん|ありがとう|です|[ねよわや])*+$"
 # With a word of second thoughts before it; by itself; as a sentence of its own.
 _JA_LEAVE = (
@@ -58,8 +60,8 @@ def before_stopped(said: str) -> str | None:
 
 
 def second_thoughts(said: str) -> Iterator[tuple[str, str]]:
-    """What was said before and after each word that may begin a correction, the last one first."""
-    for mark in reversed(list(_MARK.finditer(said))):
+    """What was said before and after each word that may begin a correction, the last one first; of the last few."""
+    for mark in reversed(list(_MARK.finditer(said))[-_MOST_MARKS:]):
         if before := said[: mark.start()].strip(" 、,"):
             yield before, said[mark.end() :]
 

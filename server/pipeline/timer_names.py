@@ -42,8 +42,8 @@ _ALL = re.compile(
     rf"|\b(?:{EN_TIMER}|them) all\b|\b{EN_CANCEL} (?:all|everything)\b(?! right)"
 )
 _BOTH = re.compile(r"両方|どっちも|どちらも|[二2]つとも|\bboth\b")
-_JA_BUT = re.compile(r"([^、。]*?)(?:以外|を?除いて|[はをだけ]{1,2}残し)")
-_JA_NOT = re.compile(r"[^。]*?(?:じゃなくて?|ではなくて?)")
+_JA_BUT = re.compile(r"([^、。]{0,20}?)(?:以外|を?除いて|[はをだけ]{1,2}残し)")
+_JA_NOT = re.compile(r"[^、。]{0,20}?(?:じゃなくて?|ではなくて?)")
 _EN_BUT = re.compile(
     r"\b(?:except|excluding|other than|apart from|besides"
     r"|(?<=all )but|(?<=\wthing )but|(?<=timers )but|(?<=alarms )but)"
@@ -86,8 +86,8 @@ _JA_BEFORE_NAME = re.compile(rf"^(?:{_JA_NO_NAME}の?)+")
 _JA_PARTICLES = "のとやはをもがにで用"
 
 _EN_NAME = re.compile(
-    rf".*\b{EN_CANCEL}\b([^.!?]*?)\b{EN_TIMER}\b(?: (?:for|called|named|about|of|to) ([^.,!?]*))?"
-    rf"|.*\bturn\b([^.!?]*?)\b{EN_TIMER} off\b"
+    rf"^.*\b{EN_CANCEL}\b([^.!?]{{0,80}}?)\b{EN_TIMER}\b(?: (?:for|called|named|about|of|to) ([^.,!?]*))?"
+    rf"|^.*\bturn\b([^.!?]{{0,80}}?)\b{EN_TIMER} off\b"
 )
 _EN_NO_NAME = re.compile(
     r"a|an|the|my|our|your|this|that|these|those|it|its|one|ones|i|you|we|me|us|please|just|now|right|off|of|"

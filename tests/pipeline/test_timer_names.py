@@ -163,7 +163,7 @@ def test_words_that_name_none_leave_the_only_one(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["お茶の" * 9_000, "cancel the tea " * 5_000, "all timers " * 5_000, "not the " * 9_000]
+    "words", ["お茶の" * 9_000, "cancel the tea " * 5_000, "all timers " * 5_000, "not the " * 9_000, "no, " * 9_000]
 )
 def test_endless_words_take_no_time(words: str) -> None:
     assert set(named_timers(words, CHA, NOW).meant) <= set(CHA)
