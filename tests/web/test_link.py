@@ -376,8 +376,7 @@ def test_what_a_turn_failed_by_is_not_why_a_later_link_is_lost(open_page: Any, s
     live = connected(server)
     live.say(type="error", code="overloaded", message="Too many turns.", retryable=True)
     wait_for(lambda: problem_text(page))
-    live.say(type="state", value="listening")
-    live.cut()
+    (live.say(type="state", value="listening"), live.cut())
     wait_for(lambda: doing(page) == "lost")
     assert "many people" not in find(page, "#server").text
     assert connected(server, 1)
