@@ -1,6 +1,6 @@
 """What holds for every test: the order of the kinds, and that no test reaches the network.
 
-Unit tests run first, then integration, then those with real models. Two processes that share all of them begin at the
+Unit tests run first, then integration, then those with real models. Processes that share all of them begin at the
 other end, so that they have something short left to end together with. A unit test may open no connection at all; the
 others may talk to this machine only. A forbidden attempt fails the test even where the code under test catches it. The
 settings of whoever runs the tests stay outside.
