@@ -87,7 +87,7 @@ async def test_what_was_said_in_one_conversation_is_found_in_the_next(serve: Cal
         assert memory_id in result
         search, read, _ = TOOL_NAMES
         assert model.offered[0] == (), "the first words ever: there is nothing to find"
-        assert model.offered[-2:] == [(search,), (search, read)], "a source can be read when something was found"
+        assert model.offered[-2:] == [(search, read)] * 2, "a capable model is told of the source from the beginning"
         status = (await live.client.get("/v1/memory/status")).json()
         assert (status["memories"]["active"], status["searches"], status["index"]["problem"]) == (1, 1, None)
         metrics = (await live.client.get("/metrics")).text
