@@ -1,3 +1,3 @@
 """StackChan's voice and memory: the server a robot talks to."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
