@@ -198,7 +198,10 @@ NEXT_STEPS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tts_unauthorized": ("Check the key in tts.api_key.", "tts.api_key のキーを確かめてください。"),
         "tts_refused": _VOICE,
         "embedding_failed": ("Words still find. The server's log says more.", "言葉では探せます。ログを見てください。"),
-        "rerank_failed": ("Searches go on without it. The server's log says more.", "なくても探せます。ログを見てください。"),
+        "rerank_failed": (
+            "Searches go on without it. The server's log says more.",
+            "なくても探せます。ログを見てください。",
+        ),
         # What is kept
         "storage_failed": _FOLDER,
         "storage_full": _SPACE,

@@ -1,7 +1,8 @@
 """What is said when somebody asks the clock, where the model is too small to say it truly.
 
 A small model that reads the time in its prompt says another one (ten o'clock, mostly). So its reply is what the clock
-says; a face and a movement are put to it by `pipeline/ruled.py`. Pure; what is asked of the clock is told by `memory/clock_questions.py`.
+says; a face and a movement are put to it by `pipeline/ruled.py`. Pure; what is asked of the clock is told by
+`memory/clock_questions.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Forgetting cannot be taken back, and whether it was done is not a matter of style: a small model says "forgotten" also
 of what was not found, and does not ask which of two is meant. So its reply is one of these sentences, which say what
-the tool's result says; a face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no tool and no model.
+the tool's result says; a face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no
+tool and no model.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A small model that was shown the right memory often says another thing: a price it makes up, a name from an example, the
 question again. So its reply to a question is what the memory itself says, in words around it that are true whatever was
-asked: that it was told. A face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no tool and no model.
+asked: that it was told. A face and a movement are put to it by `pipeline/ruled.py`. Pure; knows results as data, no
+tool and no model.
 """
 
 from __future__ import annotations

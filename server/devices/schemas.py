@@ -69,9 +69,9 @@ class TurnAnswer(BaseModel):
     )
     memory: MemoryInfo
     latency_ms: dict[str, int] = Field(
-        description="How long the stages took (`silence`, `receive`, `queued`, `vad`, `asr`, `llm`, `tool`, `tts`) and when "
-        "things first happened after the request was received (`first_token`, `filler`, `first_clause`, `first_audio`, "
-        "`total`).",
+        description="How long the stages took (`silence`, `receive`, `queued`, `vad`, `asr`, `llm`, `tool`, `tts`) and "
+        "when things first happened after the request was received (`first_token`, `filler`, `first_clause`, "
+        "`first_audio`, `total`).",
         examples=[{"vad": 21, "asr": 940, "llm": 1620, "tts": 160, "first_audio": 1890, "total": 2750}],
     )
     error: ErrorInfo | None = None

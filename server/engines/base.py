@@ -98,7 +98,7 @@ class AsrStream(Protocol):
     """One utterance that is heard while it is spoken. Whoever opens it closes it."""
 
     def push(self, samples: Samples) -> None:
-        """Take the next samples: float32 mono at 16 kHz, shape (n,), any n. Returns at once; the work is done beside."""
+        """Take the next samples: float32 mono at 16 kHz, shape (n,), any n. Returns at once; work is done beside."""
 
     async def transcribe(self, sample_count: int) -> Transcription:
         """The words of the first `sample_count` samples that were pushed; afterwards more may be pushed and asked for.

@@ -194,7 +194,9 @@ def test_a_stale_run_file_counts_as_no_server(tmp_path: Path) -> None:
         find_target(tmp_path)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "hello", "http://[::1", "http://x:y", "http://x:99999"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000", "ftp://x", "http://", "hello", "http://[::1", "http://x:y", "http://x:99999"]
+)
 def test_an_address_that_is_none_is_wrong_use(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageFailure):
         find_target(tmp_path, url=url, token="t")

@@ -48,7 +48,7 @@ class PromptSlots:
 
 
 def _words(messages: Messages) -> set[str]:
-    """By what was said a conversation is known: days and times are said to all, and stand elsewhere in the next turn."""
+    """By what was said a conversation is known: days and times are said to all, elsewhere in the next turn."""
     return {one["content"] for one in messages if one["role"] != "system" and one["content"]}
 
 
