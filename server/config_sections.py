@@ -216,8 +216,8 @@ class RerankSettings(Section):
     """Numbers it calculates with; `auto`: int8 on the processor, elsewhere bfloat16."""
     threads: Threads = 0
     """Processor threads; 0: automatic."""
-    candidates: Annotated[int, Ge(2), Le(50)] = 8
-    """The best so many are looked at."""
+    candidates: Annotated[int, Ge(2), Le(50)] = 4
+    """The best so many are looked at. On two processor cores 8 took 1.2 seconds or more."""
     timeout_seconds: Annotated[float, Ge(0.05), Le(5)] = 1.0
     """Longest time for that, in seconds, within `memory.search_timeout_seconds`; after it the order stays."""
 
