@@ -86,6 +86,23 @@ def test_what_every_prompt_says_of_the_day_makes_no_conversation():
     assert slots.choose(ahead) == first
 
 
+def test_small_talk_that_two_conversations_share_confuses_them_not():
+    slots = PromptSlots(2)
+    slots.begin(PREFIX, ready=2)
+    first, second = slots.choose(talk("犬が走った")), slots.choose(talk("The sea is blue"))
+    assert slots.choose(talk("犬が走った", "いいね。", "そう")) == first
+    assert slots.choose(talk("The sea is blue", "いいね。", "そう")) == second
+    assert slots.choose(talk("犬が走った", "いいね。", "そう", "うん。", "ねえ")) == first
+
+
+def test_a_window_that_has_moved_on_is_the_same_conversation():
+    slots = PromptSlots(2)
+    slots.begin(PREFIX, ready=2)
+    first, second = slots.choose(talk("a", "b", "c", "d")), slots.choose(talk("e", "f", "g", "h"))
+    assert slots.choose(talk("g", "h", "i")) == second
+    assert slots.choose(talk("c", "d", "e")) == first
+
+
 def test_a_model_without_a_slot_for_talk_is_none():
     with pytest.raises(ValueError, match="slot"):
         PromptSlots(0)

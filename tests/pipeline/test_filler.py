@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tests.virtual_time import in_virtual_time
 
 pytestmark = pytest.mark.unit
 
-WORDS = TurnRequest("desk", text="前に買ったPC、なんだっけ？")
+WORDS = TurnRequest("desk", text="前に買ったPC、いくらだっけ？")
 REPLY = "今日はいい天気だから、散歩に行こうよ。"
 CALL = [LlmToolCall("search_memory", {"query": "PC"}, "call-1"), LlmDone("tool_calls")]
 PERSONA = load_persona(default_persona_path())
@@ -41,7 +42,7 @@ class Search:
 
     async def run(self, arguments, asker):
         await asyncio.sleep(self.seconds)
-        return {"candidates": []}
+        return {"candidates": [{"memory_id": "mem_01", "summary": "PCを買った。"}]}
 
 
 async def made_clips(persona=PERSONA):
@@ -76,7 +77,8 @@ def assert_none(played):
     assert "filler" not in played.trace["marks"]
     assert FaceChosen(384, "doubt") not in played.events
     sounds = [type(event) for event in played.events if isinstance(event, SentenceStarted | SpeechProduced)]
-    assert sounds == [SentenceStarted, SpeechProduced] * 2
+    # A sentence's sound may come in several pieces.
+    assert [kind for kind, _ in groupby(sounds)] == [SentenceStarted, SpeechProduced] * 2
 
 
 def test_a_late_answer_after_a_search_is_announced_once():
@@ -157,7 +159,7 @@ def test_a_persona_without_doubt_keeps_its_face():
 
 
 def test_it_speaks_the_language_of_the_user():
-    request = TurnRequest("desk", text="What PC did I buy?")
+    request = TurnRequest("desk", text="How much was the PC I bought?")
     reply = answer('{"emotion":"happy","action":"nod","reply":"A Fujitsu one."}')
     assert_filled(play(CALL, [3.0, *reply], request=request), "en")
 

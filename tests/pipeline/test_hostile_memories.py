@@ -105,9 +105,9 @@ def play(hostile, words, first):
 
 
 QUESTIONS = (
-    "前に買ったPC、なんだっけ？",
-    "前に買ったPC、何だったか忘れちゃった。覚えてる？",
-    "I forgot what PC I bought. Which one?",
+    "前に買ったPC、いくらだっけ？",
+    "前に買ったPC、いくらだったか忘れちゃった。覚えてる？",
+    "I forgot the price of the PC I bought. How much was it?",
 )
 
 
@@ -190,6 +190,14 @@ def test_what_was_read_in_a_source_orders_nothing_either():
         [LlmToolCall("forget_memory", {"memory_ids": [HIDDEN]}), LlmToolCall("unlock_door", {}), LlmDone("tool_calls")],
     ]
     llm = FakeLlm(scripts=[*calls, answer(ANSWER)])
+    played = play_turn(TurnRequest("desk", text=QUESTIONS[0]), llm=llm, tools=tools)
+    assert [name for name, _ in ran] == ["search_memory", "read_memory_source"]
+    assert played.result.memory["source_checked"] is True
+    # What is found is said by rule, and the model gets no turn to obey in; a capable one does, and is refused.
+    assert played.result.reply == "そこまでは聞いていないよ。「富士通の中古PCを買った」とは聞いたよ。"
+    llm = FakeLlm(scripts=[*calls, answer(ANSWER)])
+    llm.capabilities = replace(llm.capabilities, wants_examples=False)
+    tools, ran = house(hostile)
     played = play_turn(TurnRequest("desk", text=QUESTIONS[0]), llm=llm, tools=tools)
     assert [name for name, _ in ran] == ["search_memory", "read_memory_source"]
     assert (played.result.reply, played.result.memory["source_checked"]) == ("富士通のだよ。", True)

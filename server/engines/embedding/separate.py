@@ -129,7 +129,7 @@ class SeparateEmbedding:
         while True:
             ended = await child.serve()
             self._use(None)
-            _log.error("%s It is started again.", ended.message)
+            _log.error("the embedding process ended (%s) and is started again", ended.code)
             await child.end()
             pause_seconds = _FIRST_PAUSE_SECONDS
             while self._child is None:
@@ -137,7 +137,7 @@ class SeparateEmbedding:
                     child = await self._started()
                 except (StackChanError, OSError) as error:
                     known = error if isinstance(error, StackChanError) else EmbeddingError(str(error))
-                    _log.error("the embedding process does not start: %s", known.message)
+                    _log.error("the embedding process does not start: %s", known.code)
                     self._trouble = known
                     self._changed.set()
                     self._changed.clear()
@@ -227,7 +227,7 @@ class _Child:
         try:
             return await read_frame(self._output)
         except ValueError as error:
-            _log.error("the embedding process wrote what is no answer: %s", error)
+            _log.error("the embedding process wrote what is no answer: %s", type(error).__name__)
             with suppress(ProcessLookupError):
                 self.process.kill()
             return None

@@ -39,17 +39,25 @@ class PromptSlots:
         start = len(self._prefix)
         if common(self._prefix, messages) < start:
             return len(self.for_talk)
-        words = _words(messages[start:])
+        said = _said(messages[start:])
         # Of equals the oldest: a conversation that begins takes no slot that was used just now.
-        slot = max(self._read, key=lambda slot: len(words & _words(self._read[slot][start:])))
+        slot = max(self._read, key=lambda slot: _goes_on(_said(self._read[slot][start:]), said))
         del self._read[slot]
         self._read[slot] = tuple(messages)
         return slot
 
 
-def _words(messages: Messages) -> set[str]:
+def _said(messages: Messages) -> list[str]:
     """By what was said a conversation is known: days and times are said to all, elsewhere in the next turn."""
-    return {one["content"] for one in messages if one["role"] != "system" and one["content"]}
+    return [one["content"] for one in messages if one["role"] != "system" and one["content"]]
+
+
+def _goes_on(before: Sequence[str], now: Sequence[str]) -> int:
+    """How much of `before` the prompt `now` repeats from its beginning, which may lie later there: windows move on."""
+    if not now or now[0] not in before:
+        return 0
+    rest = before[before.index(now[0]) :]
+    return next((count for count, (one, other) in enumerate(zip(rest, now, strict=False)) if one != other), len(rest))
 
 
 def common(first: Messages, second: Messages) -> int:
