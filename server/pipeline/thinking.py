@@ -267,9 +267,9 @@ class Thought:
         await self._loop.run(self._ask)
 
     async def _ask(self, said: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> Sequence[LlmToolCall]:
-        """One call of the model, asked again where that may help. What tools have said stays said.
+        """One call of the model, asked again where that may help, and none where the answer is known without it.
 
-        None where the answer is known without it.
+        What tools have said stays said.
         """
         if await self._answer_by_rule():
             return ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server.engines.llm.kept_prompts import KeptPrompts, common_length
+from server.engines.llm.beginnings import common_length
+from server.engines.llm.kept_prompts import KeptPrompts
 
 pytestmark = pytest.mark.unit
 

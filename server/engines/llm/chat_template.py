@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from server.engines.base import LlmMessage, ToolSpec
-from server.engines.llm.kept_prompts import common_length
+from server.engines.llm.beginnings import common_length
 from server.engines.llm.openai_request import endpoint_messages, native_tool
 from server.errors import LlmError
 

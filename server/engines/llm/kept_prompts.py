@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
+from server.engines.llm.beginnings import common_length
+
 _WORTH_KEEPING_TOKENS = 256
 """A prompt that differs sooner than so many tokens before the end of a kept one is another conversation: it gets a copy
 of what they share. What a turn changes at its end is less."""
@@ -95,14 +97,6 @@ class KeptPrompts(Generic[State]):
             if one is not spare:
                 self._kept.remove(one)
                 taken -= one.size_bytes
-
-
-def common_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences have in common at their beginning."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return index
-    return min(len(first), len(second))
 
 
 def _replaces(state: ReadState, other: ReadState) -> bool:

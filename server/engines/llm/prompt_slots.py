@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from server.engines.llm.beginnings import common_length
+
 Messages = Sequence[Mapping[str, Any]]
 
 
@@ -37,7 +39,7 @@ class PromptSlots:
         That of its own conversation, else the one unused longest; the last slot for what is no conversation.
         """
         start = len(self._prefix)
-        if common(self._prefix, messages) < start:
+        if common_length(self._prefix, messages) < start:
             return len(self.for_talk)
         said = _said(messages[start:])
         # Of equals the oldest: a conversation that begins takes no slot that was used just now.
@@ -56,13 +58,4 @@ def _goes_on(before: Sequence[str], now: Sequence[str]) -> int:
     """How much of `before` the prompt `now` repeats from its beginning, which may lie later there: windows move on."""
     if not now or now[0] not in before:
         return 0
-    rest = before[before.index(now[0]) :]
-    return next((count for count, (one, other) in enumerate(zip(rest, now, strict=False)) if one != other), len(rest))
-
-
-def common(first: Messages, second: Messages) -> int:
-    """How many messages two prompts have in common at their beginning."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return index
-    return min(len(first), len(second))
+    return common_length(before[before.index(now[0]) :], now)
