@@ -7,7 +7,6 @@ with another, and one utterance alone with several together. Everything is float
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,8 @@ RATE = 16_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    yield asr_checkpoint(tmp_path_factory.mktemp("asr") / "Qwen3-ASR-Tiny-hf", AUDIO_TINY, TEXT_TINY)
-    if before is None:
-        del os.environ["HF_HUB_OFFLINE"]
-    else:
-        os.environ["HF_HUB_OFFLINE"] = before
+def folder(tmp_path_factory: pytest.TempPathFactory, hub_off: None) -> Path:
+    return asr_checkpoint(tmp_path_factory.mktemp("asr") / "Qwen3-ASR-Tiny-hf", AUDIO_TINY, TEXT_TINY)
 
 
 @pytest.fixture(scope="module")

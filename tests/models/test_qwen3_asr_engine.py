@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -35,14 +34,8 @@ BOTH = ("ja", "en")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    yield asr_checkpoint(tmp_path_factory.mktemp("asr") / "Qwen3-ASR-Tiny-hf", AUDIO_TINY, TEXT_TINY)
-    if before is None:
-        del os.environ["HF_HUB_OFFLINE"]
-    else:
-        os.environ["HF_HUB_OFFLINE"] = before
+def folder(tmp_path_factory: pytest.TempPathFactory, hub_off: None) -> Path:
+    return asr_checkpoint(tmp_path_factory.mktemp("asr") / "Qwen3-ASR-Tiny-hf", AUDIO_TINY, TEXT_TINY)
 
 
 @asynccontextmanager

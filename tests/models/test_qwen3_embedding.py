@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -31,14 +30,8 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    before = os.environ.get("HF_HUB_OFFLINE")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        return embedding_checkpoint(tmp_path_factory.mktemp("models") / "Qwen3-Embedding-Tiny", TINY, TEXTS)
-    finally:
-        if before is None:
-            del os.environ["HF_HUB_OFFLINE"]
+def folder(tmp_path_factory: pytest.TempPathFactory, hub_off: None) -> Path:
+    return embedding_checkpoint(tmp_path_factory.mktemp("models") / "Qwen3-Embedding-Tiny", TINY, TEXTS)
 
 
 @asynccontextmanager

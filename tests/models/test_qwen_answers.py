@@ -33,15 +33,8 @@ from tests.pipeline.turns import SETTINGS, take_turn
 pytestmark = pytest.mark.models
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _offline():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        yield
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, hub_off):
     return tiny_qwen.save(tmp_path_factory.mktemp("qwen"))
 
 
